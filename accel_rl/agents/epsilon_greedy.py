@@ -132,7 +132,7 @@ class MaxValueAgent(EpsilonGreedyAgent):
 
 
 class RecurrentMaxValueAgent(MaxValueAgent):
-    """The network is a `RecurrentQNetwork`."""
+    """A `MaxValueAgent` whose network is a `RecurrentQNetwork`."""
 
     model: RecurrentQNetwork
 

@@ -267,7 +267,7 @@ class ReplayAlgorithm(Algorithm[C]):
     def draw(self) -> ReplayBatch:
         self.resample_noise()
         batch = self.replay.sample(self.config.batch_size // self.communicator.size)
-        if isinstance(batch, ReplayBatch):  # In sequences, rewards are also inputs of the network.
+        if isinstance(batch, ReplayBatch):  # A SequenceBatch's rewards are also inputs.
             batch.r_t = self.reward_norm(batch.r_t)
         return batch
 

@@ -131,5 +131,5 @@ def make_spec(task_id: str, **options: Any) -> Spec:
 
 
 def list_all_envs() -> list[str]:
-    """Ids such as "MsPacman-v5"."""
+    """EnvPool's ids of the emulated games, such as "MsPacman-v5"."""
     return list(task_ids())

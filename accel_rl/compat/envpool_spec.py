@@ -12,7 +12,7 @@ from accel_rl.text.errors import ConfigError, nearest
 
 
 class Config(NamedTuple):
-    """Names, order and defaults are those of EnvPool 1.2.5."""
+    """EnvPool's options, with the names, order and defaults of EnvPool 1.2.5."""
 
     num_envs: int = 1
     batch_size: int = 0

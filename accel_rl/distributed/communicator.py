@@ -43,7 +43,7 @@ class Communicator(Protocol):
 
 
 class SingleProcess:
-    """Each operation returns its argument."""
+    """In a run of one process, each operation returns its argument."""
 
     size = 1
 

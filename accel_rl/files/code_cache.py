@@ -76,7 +76,7 @@ def _temporary_folder() -> Path:
 
 
 def _remove(folder: str, pid: int) -> None:
-    if os.getpid() == pid:  # A fork of the process also calls its exit handlers.
+    if os.getpid() == pid:  # Processes forked from this one also call `_remove`.
         remove_folder(folder)
 
 
@@ -149,7 +149,7 @@ def contents(file: Path) -> Iterator[bytes]:
     file's folder."""
     system = system_folder()
     if system is not None and system != file.parent:
-        with contextlib.suppress(ConfigError):  # `refusal` returns the reason.
+        with contextlib.suppress(ConfigError):  # `refusal` returns the reason of a ConfigError.
             yield from _content(system / file.name)
     yield from _content(file)
 
@@ -184,7 +184,7 @@ def write_in(folder: Path, file: Path, content: bytes) -> None:
         with os.fdopen(handle, "wb") as f:
             f.write(content + hashlib.sha256(content).digest())
             if file.parent == system_folder():
-                os.fchmod(f.fileno(), 0o644)  # Other users load this file.
+                os.fchmod(f.fileno(), 0o644)  # Other users may read the system cache.
         os.replace(name, folder / file.name)
     except BaseException:
         os.unlink(name)

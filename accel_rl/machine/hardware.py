@@ -161,7 +161,7 @@ def cpu_name(cpuinfo: Path = CPUINFO) -> str:
 def cpu_flags(cpuinfo: Path = CPUINFO) -> frozenset[str]:
     """Names of the processor's features in /proc/cpuinfo. The set is empty outside Linux."""
     values = _first_core(cpuinfo)
-    return frozenset(values.get("flags", values.get("Features", "")).split())  # Arm has Features.
+    return frozenset(values.get("flags", values.get("Features", "")).split())  # On Arm, the entry is named Features.
 
 
 def _first_core(cpuinfo: Path) -> dict[str, str]:

@@ -93,14 +93,14 @@ class RunningNorm(nn.Module):
 
 
 class Norm(nn.LayerNorm):
-    """The norm is over the last axes of x [N, *shape]."""
+    """A layer norm over the last axes of x [N, *shape]."""
 
     def forward(self, x: Tensor) -> Tensor:
         return layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)
 
 
 class ChannelNorm(Norm):
-    """The norm is over the last axis of x [N, H, W, C], with flax's epsilon."""
+    """A layer norm over the last axis of x [N, H, W, C], with flax's epsilon."""
 
     def __init__(self, channels: int):
         super().__init__(channels, eps=1e-6)

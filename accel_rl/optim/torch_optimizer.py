@@ -64,7 +64,7 @@ class TorchOptimizer:
             x.copy_(torch.where(finite, x, old))
 
     def state_dict(self) -> dict[str, Any]:
-        """Vectors [P] and numbers."""
+        """The optimizer's state: vectors [P] and numbers."""
         return {name: x if x.dim() else float(x) for name, x in self._state.items()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

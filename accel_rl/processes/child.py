@@ -141,13 +141,13 @@ def run_program(run: Callable[[], int | None]) -> None:
     pid, exit_code, leave = os.getpid(), 1, os._exit
 
     def end() -> None:
-        if os.getpid() == pid:  # A fork of this process ends in the usual way.
+        if os.getpid() == pid:  # A process that is forked from this one ends in the usual way.
             for stream in (sys.stdout, sys.stderr):
                 with contextlib.suppress(AttributeError, OSError, ValueError):
                     stream.flush()
             leave(exit_code)
 
-    atexit.register(end)  # Functions registered later are called earlier.
+    atexit.register(end)  # atexit calls `end` after all functions that are registered later.
     try:
         exit_code = run() or 0
     except SystemExit as e:

@@ -57,7 +57,7 @@ class LaunchCosts:
 
     @property
     def cores(self) -> int:
-        """0 if unknown."""
+        """Number of cores that the launch could use, or 0 if unknown."""
         return len(self.run.settings.get("sampler.cores") or ()) or int(self.recorded.get("cores") or 0)
 
     @property

@@ -96,7 +96,7 @@ def papers() -> list[str]:
 
 
 def experiments(paper: str) -> list[str]:
-    """Names such as stooke:figure_3."""
+    """The names of a paper's experiments, such as stooke:figure_3."""
     module = importlib.import_module(f"{PAPERS}.{paper}")
     functions = [f for f in vars(module).values() if inspect.isfunction(f) and f.__module__.startswith(module.__name__)]
     return [f"{paper}:{f.__name__}" for f in functions if not f.__name__.startswith("_")]

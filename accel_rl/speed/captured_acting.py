@@ -27,7 +27,7 @@ class CapturedRollouts:
         self._enabled = enabled
         # Maps (whether all actions are drawn before the rollout, buffer) to the captured rollout.
         self._replays: dict[tuple[bool, int], Replay] = {}
-        self._played: Counter[tuple[bool, int]] = Counter()  # {same key: number of rollouts launched from Python}
+        self._played: Counter[tuple[bool, int]] = Counter()  # numbers of rollouts launched from Python
 
     def play(self, agent: Agent | None, buffer: int, settings: Hashable, play: Play) -> None:
         """Launch or replay the operations `play` of one rollout. `agent` is None if all actions are drawn before the

@@ -56,10 +56,8 @@ class CapturedUpdates:
         is_refused = self.advantages.why or self.updates.why
         if isinstance(algo, PolicyGradient) and algo.samples is not None and is_plain and not is_refused:
             last, samples = algo.samples, algo.prepare(rollout)
-            samples.advantage, samples.target = (
-                last.advantage,
-                last.target,
-            )  # The graph overwrites them.
+            # A graph writes advantages and targets to the memory of those of the last rollout.
+            samples.advantage, samples.target = last.advantage, last.target
             (key,) = self.advantages.keys([id(algo.samples) if self._fix(algo, samples) else None])
             self.advantages.run(key, lambda: algo.ingest(rollout), _store_advantages)
         else:

@@ -179,7 +179,7 @@ class Captures:
         if algo.communicator.all_reduce_min(int(not why)):
             self._reads[key.number] = reads
             return True
-        reads.restore()  # Restored, because the computation now runs again from Python
+        reads.restore()  # The attributes are restored, because the computation runs again from Python.
         self._stop(why)
         say_once(self._line(self.why))
         return False

@@ -22,7 +22,8 @@ themselves."""
 @contextlib.contextmanager
 def _no_garbage_collection() -> Iterator[None]:
     """A context without garbage collection, because freeing an object during a capture could wait for the GPU and break
-    the capture. Nor is garbage collected before the capture, because this would take a fifth of a second."""
+    the capture. Garbage is not collected before the capture either, because a collection would take a fifth of a
+    second."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

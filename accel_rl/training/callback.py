@@ -99,7 +99,7 @@ class Training:
         return self.mean_score(self.recent)
 
     def mean_score(self, episodes: Sequence[Recent]) -> float:
-        """The mean score, as in `score`, of a part of the `recent` episodes."""
+        """The mean score of some of the `recent` episodes, computed as in `score`."""
         return episode_metrics(episodes, self.config.env.games)["score"]
 
     @property
@@ -155,7 +155,7 @@ class Callback:
         metrics of one or several updates. The item's method `means()` synchronizes with a GPU."""
 
     def on_evaluation(self, training: Training, evaluation: Evaluation) -> bool | None:
-        """Called after each evaluation: `mean`, `std`, `scores`, `lengths`."""
+        """Called after each evaluation, which has the attributes `mean`, `std`, `scores` and `lengths`."""
 
     def on_checkpoint(self, training: Training, path: Path) -> bool | None:
         """Called after each checkpoint is written to the folder `path`."""

@@ -47,7 +47,7 @@ class Evaluation:
 
     @property
     def by_game(self) -> dict[str, float]:
-        """The mean score of each of several games, in points. {} for a single game."""
+        """The mean score of each of several games, in points. Return {} for a single game."""
         return score_by_game(self.games, self.scores, self.played)
 
     def to_dict(self) -> dict[str, Any]:

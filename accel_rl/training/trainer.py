@@ -289,7 +289,7 @@ class Trainer:
             self.context.barrier.beat()
             return bool(self._stop)
 
-        self.saver.finish()  # `best.note` reads the list of complete checkpoints.
+        self.saver.finish()  # `best.note` needs the list of complete checkpoints.
         self.reporter.evaluating()
         multiply_in("float32", self.plan.device)
         evaluations = []

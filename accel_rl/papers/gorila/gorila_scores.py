@@ -74,7 +74,7 @@ def score(run: TrainedRun, starts: Starts) -> tuple[RunEvaluation, bool] | None:
 
 
 def mean_score(results: Sequence[RunEvaluation]) -> float:
-    """NaN without results."""
+    """The mean score of the evaluations, or NaN if there are no evaluations."""
     return float(np.mean([r.score for r in results])) if results else math.nan
 
 

@@ -259,8 +259,8 @@ class WorkerPool:
         return self._side.ready((group,), 0) is not None
 
     def wait_alone(self, group: int, stopped: Callable[[], bool]) -> bool:
-        """In a group's inference thread, wait until the group is ready. Return False if `stopped()` becomes true
-        before. While threads wait in `wait_alone`, another thread must call `oversee`."""
+        """In a group's inference thread, wait until the group is ready. Return False if `stopped()` becomes true during
+        the wait. While threads wait in `wait_alone`, another thread must call `oversee`."""
         return self._side.wait_alone(group, stopped)
 
     def oversee(self, is_over: Callable[[], bool]) -> None:
