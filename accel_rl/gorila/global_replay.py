@@ -162,8 +162,8 @@ class RemoteReplay(Replay):
 
     def sample(self, N: int) -> ReplayBatch:
         """Return a batch of N transitions from the global replay. If the global replay has been replaced, return the
-        last batch again until the replacement has enough transitions; if a member waited, it would send no rollouts to
-        the replacement. Raises RunError if no batch is available within timeout_s."""
+        last batch again until the replacement has enough transitions, because a member that waited would send no
+        rollouts to the replacement. Raises RunError if no batch is available within timeout_s."""
         deadline = time.monotonic() + self._timeout_s
         while True:
             while len(self._drawn) <= IN_FLIGHT:

@@ -202,9 +202,9 @@ def marked(folder: str) -> Iterator[None]:
 
 @contextmanager
 def watched(folder: str = "") -> Iterator[None]:
-    """Run a watcher process. The watcher reports if this process dies. With `folder`,
-    the folder of a Ray session that this process has started, the watcher ends the session and removes the folder after
-    the `with` block or this process's death."""
+    """Run a watcher process. The watcher reports if this process dies. `folder` is the folder of a Ray session that
+    this process has started, if any. After the `with` block or this process's death, the watcher ends the session and
+    removes the folder."""
     read, write = os.pipe()
     try:
         process = subprocess.Popen(

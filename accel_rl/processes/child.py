@@ -58,8 +58,8 @@ def start(command: Sequence[str], **options: Any) -> "subprocess.Popen[bytes]":
     """Start a child process as `subprocess.Popen` does, from a thread that lives as long as this process.
 
     The thread must not end, because the kernel sends the child's signal of PR_SET_PDEATHSIG when the thread that
-    started the child ends. The child's stop signals are blocked until it calls `accept_signals`, so that a signal to
-    the whole process group does not kill a child that has not set its signal handlers.
+    started the child ends. Stop signals are blocked in the child until it calls `accept_signals`. Otherwise, a signal
+    to the whole process group could kill the child before it has set its signal handlers.
     """
     from concurrent.futures import ThreadPoolExecutor
 

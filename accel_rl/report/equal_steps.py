@@ -31,8 +31,8 @@ TOLERANCE = 0.01
 """Numbers of env steps count as equal if they differ by at most 1 %: a run of 9.9 M env steps may be compared with a
 published score at 10 M env steps."""
 ASSUMED_DEVIATION = 0.13
-"""Assumed standard deviation over seeds if a source publishes none, as a fraction of the difference between its score
-and random play: the median of all published deviations (tests/report/test_equal_steps.py)."""
+"""If a source publishes no standard deviation over seeds, this fraction of the difference between its score and random
+play is assumed. The fraction is the median of all published deviations (tests/report/test_equal_steps.py)."""
 
 
 @dataclass(frozen=True)

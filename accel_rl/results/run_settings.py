@@ -65,8 +65,8 @@ def is_policy_gradient(settings: Settings) -> bool:
 
 
 def name(settings: Settings) -> str:
-    """The run's name in the figures of Stooke & Abbeel 2018, or "" for an algorithm that the paper does not train:
-    A2C-256env, A3C-16env-8 (8 learners of 16 environments) or DQN-512 (batch size 512)."""
+    """The run's name in the figures of Stooke & Abbeel 2018, such as A2C-256env, A3C-16env-8 (8 learners of 16
+    environments) or DQN-512 (batch size 512), or "" for an algorithm that the paper does not train."""
     if samples_only(settings):
         return f"Sampling-{total_envs(settings)}env-{'async' if asynchronous(settings) else 'sync'}"
     if not (result := family(settings)):

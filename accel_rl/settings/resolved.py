@@ -1,7 +1,7 @@
 """Resolved settings contain a value for every setting whose default depends on other settings.
 
-    config = resolve(config)        once, where a run begins: checked, a ConfigError in one line, and filled in
-    config.spec                     the environment, as the network, the replay and the plan need it
+    config = resolve(config)        called once, when a run begins: checks the settings, and fills in defaults
+    config.spec                     describes the environment for the network, the replay and the plan
 
 The device, worker processes and threads are chosen later, by the `RunPlan` of the machine that executes the run.
 """

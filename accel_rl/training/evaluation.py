@@ -75,7 +75,7 @@ class Quota:
     In an evaluation by steps, each environment starts episodes until it has made its share of the steps, and then
     finishes its last episode. If many evaluations by steps are pooled, the mean score of their episodes is unbiased
     (Wald's equation). The mean of a single evaluation by steps is biased towards long episodes by about 1 / (number of
-    episodes); if unfinished episodes were omitted, the bias would be stronger and towards short episodes. In an
+    episodes). If unfinished episodes were omitted, the mean would have a stronger bias towards short episodes. In an
     evaluation by episodes, each environment plays a fixed number of episodes, which has no bias.
     """
 
