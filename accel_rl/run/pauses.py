@@ -12,7 +12,8 @@ from weakref import ref
 
 PERIOD_S = 0.5
 LONGEST_TURN_S = 1.5
-"""A longer interval between two measurements of the watching thread is a pause, unless the processes used CPU time."""
+"""If the watching thread makes no measurement for more than LONGEST_TURN_S, this time is a pause, unless the processes
+used CPU time."""
 
 
 class Task(NamedTuple):

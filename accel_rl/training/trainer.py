@@ -272,8 +272,7 @@ class Trainer:
         self.saver.step()
 
     def _verify(self) -> None:
-        """Raise RunError if training has diverged, which the number of consecutive skipped updates, counted on the GPU,
-        shows."""
+        """Raise RunError if too many consecutive updates were skipped, because training has then diverged."""
         for learner in self.learners:
             learner.gradient_sync.verify()
             if learner.gradient_sync.skips.in_a_row >= self.config.max_skipped_updates:

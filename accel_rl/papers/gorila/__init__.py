@@ -71,7 +71,7 @@ def gorila(
             base.gorila,
             bundles=bundles,
             shards=shards,
-            in_flight=0,  # In algorithm 1, actor and learner fetch the newest parameters before each step.
+            in_flight=0,  # In algorithm 1 of Nair et al. 2015, each step begins with a pull of the newest parameters.
             outlier_deviations=5.0,  # This project chose the number of standard deviations; the paper says "several".
         ),
         # The paper does not report the interval of evaluations.

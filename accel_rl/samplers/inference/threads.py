@@ -4,7 +4,7 @@
     core 1   step B | act B | step B | act B | ...        no core waits for another within a rollout
 
 If one thread computed the actions of all groups, every core would wait for the slowest core at every step. Stepping one
-group while computing another group's actions would not avoid this, because emulation is faster than inference.
+group while computing another group's actions would not avoid these waits, because emulation is faster than inference.
 """
 
 from collections import deque
