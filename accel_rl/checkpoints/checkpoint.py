@@ -91,7 +91,7 @@ class Checkpoints:
 
     def set_aside(self, env_steps: int) -> list[int]:
         """Move later checkpoints to a folder abandoned-1, abandoned-2 ..., because the run continues from `env_steps`.
-        Return their env steps."""
+        Return the env steps of the moved checkpoints."""
         later = [steps for steps in self.steps() if steps > env_steps]
         if later:
             folder = self.folder.parent / f"{_ABANDONED}{len(list(self._abandoned())) + 1}"

@@ -112,8 +112,9 @@ class StalledRanks:
     """Finds the ranks that stall, from another process of the same machine."""
 
     def __init__(self, counters: SharedCounters, config: Resolved):
-        """A rank is stalled if it uses no CPU time for --distributed.timeout-s. A rank that neither acts nor learns
-        counts as stalled only after a longer time, because it may have to replace worker processes first."""
+        """A rank is stalled if it uses no CPU time for --distributed.timeout-s. A rank that uses CPU time but neither
+        acts nor learns may be replacing worker processes, and is stalled only after the additional time that this may
+        take."""
         sampler, self._cpu_s = config.sampler, config.distributed.timeout_s
         self._progress_s = self._cpu_s + max(sampler.timeout_s, sampler.start_timeout_s)
         self._counters = counters

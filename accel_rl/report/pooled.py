@@ -13,7 +13,7 @@ import numpy as np
 from accel_rl.report.aggregates import iqm
 from accel_rl.report.non_inferiority import ERROR, MARGIN, Sample
 
-LEAST_GAMES = 4  # With fewer games, the interquartile mean would equal the mean.
+LEAST_GAMES = 4  # With fewer than LEAST_GAMES games, the interquartile mean would equal the mean.
 DRAWS = 400
 
 

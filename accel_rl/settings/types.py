@@ -13,8 +13,8 @@ from accel_rl.text.counts import parse_count
 from accel_rl.text.errors import ConfigError, nearest
 
 LARGEST = 10**15
-"""Larger numbers are rejected as mistakes, such as infinity or a count that no run reaches. Only a seed may be
-larger."""
+"""Larger numbers are rejected as mistakes, such as infinity or a count that no run reaches. Only a seed may be larger
+than LARGEST."""
 MOST = {
     "--seed": 2**63 - 1,
     "--torch-threads": 1_024,

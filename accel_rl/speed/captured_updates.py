@@ -137,8 +137,8 @@ class CapturedUpdates:
         self._counts[names] += 1
 
     def _update_from(self, algo: Any, batch: Any, allocate: Callable[[Tensor], Tensor] | None = None) -> _Names:
-        """Make an update, add its metrics to their sums, and return the names of the metrics. Sums are not allocated
-        during a capture, because all graphs share the memory of a capture."""
+        """Make an update, add the metrics of the update to the sums, and return the names of the metrics. Sums are not
+        allocated during a capture, because all graphs share the memory of a capture."""
         metrics = UpdateMetrics.of(self._update(batch, algo))
         if metrics.names not in self._sums:
             if allocate is None:

@@ -94,7 +94,7 @@ class Deadline:
         most_s = TOLERANCE * max(0.0, self.left_s)
         late = {n: r for n, r in feeder.running.items() if n not in self._stopped and self._late_s(n) > most_s}
         waiting = [name for name in feeder.waiting if name not in feeder.held]
-        if time.time() - self._gave_up_at < self._warm_s:  # After a run was stopped, the others may become faster.
+        if time.time() - self._gave_up_at < self._warm_s:  # After a run was stopped, other runs may become faster.
             return
         for name in sorted(late, key=self._order.__getitem__, reverse=True):
             if self._frees(late[name].slot, waiting, [r for r in late.values() if r.name != name]):

@@ -16,7 +16,7 @@ from accel_rl.text.errors import ConfigError
 logger = logging.getLogger(__name__)
 MB = 1_000_000
 BYTES_PER_S = 10 * MB
-"""A checkpoint is packed only if the remaining time is enough at this rate, a third of the rate of one core (EPYC,
+"""A checkpoint is packed only if the remaining time suffices at 10 MB/s, a third of the speed of one core (EPYC,
 2026)."""
 
 

@@ -43,7 +43,7 @@ from accel_rl.training.reporter import Counters
 
 
 class Training:
-    """The running training run, as a callback receives it. Callbacks may read all of its attributes.
+    """The running training run, as a callback receives it. Callbacks may read all attributes of `Training`.
 
     `config` has the settings of rank 0. `plan` has the placement of rank 0, such as its device.
     """
