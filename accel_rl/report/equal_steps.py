@@ -155,7 +155,7 @@ def verdicts(compared: Sequence[Comparison]) -> Verdicts:
 
 def place(c: Comparison) -> tuple[str, str]:
     """(position, interval): whether our mean is "above", "inside" or "below" the 95 % prediction interval of the
-    source, and this interval. ("", "") without runs, or without a published or assumed deviation."""
+    source, and this interval. Return ("", "") without runs, or without a published or assumed deviation."""
     theirs = c.theirs
     if not c.arrived or theirs is None:
         return "", ""

@@ -58,7 +58,8 @@ class CapturedRollouts:
         return self._eligibility.key is not None
 
     def _captures(self, key: tuple[bool, int], play: Play) -> bool:
-        """Capture a rollout, and return whether the capture succeeded. If not, rollouts are launched from Python."""
+        """Capture a rollout, and return whether the capture succeeded. If the capture failed, rollouts are launched
+        from Python."""
         try:
             self._replays[key] = self._graphs.capture(lambda: play(True))
             return True

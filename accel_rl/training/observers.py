@@ -159,8 +159,8 @@ def _listed(kind: str, base: type[Any], given: Any) -> list[Any]:
 
 
 def _check_process(config: TrainConfig, kind: str, thing: Any, text: str | None) -> None:
-    """Raise ConfigError for an object without a text in a run whose ranks are other processes. If the run has one
-    process, print that the object must be given again when the run is resumed."""
+    """Raise ConfigError for an object that no text describes (`spec_of`) in a run whose ranks are other processes. If
+    the run has one process, print that the object must be given again when the run is resumed."""
     name = type(thing).__name__
     if isinstance(thing, Callback):
         check_methods(type(thing), config.mode.has_members)
