@@ -33,7 +33,7 @@ class WorkerProcess:
     is_ready: bool = False
     has_joined: bool = False
     checked_at: float = field(default_factory=lambda: time.monotonic())
-    waited_s: float = 0.0  # seconds from the start to checked_at, in which this process was not suspended
+    waited_s: float = 0.0  # seconds from the start to checked_at, without suspensions of this process
 
     @classmethod
     def launch(
