@@ -132,7 +132,7 @@ class MaxValueAgent(EpsilonGreedyAgent):
 
 
 class RecurrentMaxValueAgent(MaxValueAgent):
-    """An agent whose network is a `RecurrentQNetwork`, with an LSTM."""
+    """A `MaxValueAgent` whose network is a `RecurrentQNetwork`."""
 
     model: RecurrentQNetwork
 

@@ -65,7 +65,7 @@ class CategoricalPolicyAgent:
 
 
 class RecurrentPolicyAgent(CategoricalPolicyAgent):
-    """An agent whose network is a `RecurrentActorCritic`, with an LSTM."""
+    """An agent whose network is a `RecurrentActorCritic`."""
 
     def __init__(self, model: nn.Module, greedy: bool = False, policy: Policy | None = None):
         super().__init__(model, greedy, policy)
@@ -111,7 +111,7 @@ class PolicyAgent:
             return logits.argmax(-1), {}
         if not self.epsilon:
             return sample_categorical(logits, uniform)[0], {}
-        # After `uniform` has decided whether to explore, it is rescaled to be uniform in [0, 1) again.
+        # Numbers below epsilon are divided by epsilon, and the others rescaled, so that both are uniform in [0, 1).
         action, _ = sample_categorical(logits, (uniform - self.epsilon).clamp(min=0) / (1 - self.epsilon))
         return torch.where(uniform < self.epsilon, uniform_action(uniform / self.epsilon, self.n_actions), action), {}
 

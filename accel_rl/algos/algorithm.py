@@ -170,7 +170,7 @@ class Algorithm(ABC, Generic[C]):
 
     @abstractmethod
     def build_agent(self, spec: EnvSpec) -> Agent:
-        """The parameters of the agent's model are trained."""
+        """Build the agent, whose model is trained."""
 
     def build_optimizer(self, size: int) -> Optimizer:
         c = self.config

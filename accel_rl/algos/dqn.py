@@ -100,7 +100,8 @@ class DQNConfig(NetworkConfig, ReplayAlgorithmConfig):
 
     @property
     def decay_steps(self) -> int:
-        """The setting epsilon_steps or, before `for_run` has set its default, the largest possible default."""
+        """Return the setting epsilon_steps or its default, which depends on the length of the run. While the length is
+        unknown, return the largest default."""
         return self.LONGEST_DECAY if self.epsilon_steps is None else self.epsilon_steps
 
     def for_run(self, env_steps: int) -> Self:

@@ -52,8 +52,8 @@ C = TypeVar("C", bound=IMPALAConfig, default=IMPALAConfig, covariant=True)
 
 
 class IMPALA(A2C[C]):
-    """One update per rollout, on the last steps of one group of environments. Some of these steps were sampled with
-    earlier policies. With one batch and a window of the rollout's length, IMPALA equals A2C."""
+    """One update per rollout, on the last steps of one group of environments. Earlier policies sampled some of the
+    window's steps. With one batch and a window of the rollout's length, IMPALA equals A2C."""
 
     Config: ClassVar[type[IMPALAConfig]] = IMPALAConfig
     on_policy = (

@@ -55,7 +55,7 @@ class PolicyGradientConfig(NetworkConfig, AlgorithmConfig):
     the network has no LSTM."""
 
     def check_spec(self, spec: EnvSpec, device: str) -> None:
-        """All actions are possible."""
+        """Do nothing, because policy-gradient algorithms learn with actions of every kind."""
 
 
 @dataclass(slots=True)
@@ -220,8 +220,9 @@ class PolicyGradient(Algorithm[C]):
     # -- batches ------------------------------------------------------------
 
     def batch(self, index: Tensor | None = None) -> Any:
-        """Without `index`, all samples of the rollout, time-major. `index` lists the indices t * B + b [N] of samples
-        in any order. For a recurrent agent, `index` lists indices of environments [n], whose steps stay together."""
+        """Return the samples with the given indices, or by default all samples of the rollout, time-major. `index`
+        lists the indices t * B + b [N] of samples in any order. For a recurrent agent, `index` lists indices of
+        environments [n], whose steps stay together."""
         assert self.samples is not None
         r, valid = self.samples.rollout, self.samples.valid
         i: Tensor | slice = slice(None)

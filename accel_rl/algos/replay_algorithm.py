@@ -28,7 +28,7 @@ class TargetNetwork:
         self.interval = interval
         self.unit = unit
         self.model: Any = copy.deepcopy(online).requires_grad_(False)
-        self._intervals = 0  # If the unit is "updates", `_intervals` counts the intervals that have begun with a copy.
+        self._intervals = 0  # With the unit "updates", the number of intervals so far, each begun with a copy
         self.copies = 0
         """Number of copies so far."""
         self._pending = 0  # Number of copies to make between the updates of the next phase
@@ -94,7 +94,7 @@ class UpdateBudget:
         self.transitions += env_steps * self.intensity
 
     def set(self, updates: int) -> None:
-        """Make `updates` updates due, however many env steps have been sampled."""
+        """Set the number of due updates, independently of the number of sampled env steps."""
         self.transitions = float(updates * self.batch_size)
 
     def due(self) -> int:
@@ -268,7 +268,7 @@ class ReplayAlgorithm(Algorithm[C]):
     def draw(self) -> ReplayBatch:
         self.resample_noise()
         batch = self.replay.sample(self.config.batch_size // self.communicator.size)
-        if isinstance(batch, ReplayBatch):  # In sequences, rewards are also inputs of the network.
+        if isinstance(batch, ReplayBatch):  # A SequenceBatch's rewards are also inputs.
             batch.r_t = self.reward_norm(batch.r_t)
         return batch
 

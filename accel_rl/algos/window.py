@@ -78,7 +78,7 @@ class RolloutWindow:
         host = self._on_host(recent, b)
         if host is None or self._staging is None:
             valid = _without_breaks(flags["valid"], flags["ended"])
-        else:  # `_without_breaks` would launch six kernels per step on a GPU, so its result on the host is copied.
+        else:  # On a GPU, `_without_breaks` would launch six kernels per step.
             valid = self._staging.put(host.valid)
         return Rollout(
             frames=torch.cat(rows)[-(S - 1 + self.N + 1) :],

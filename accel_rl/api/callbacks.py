@@ -94,7 +94,7 @@ class VideoEvery(Callback):
     def on_start(self, training: Training) -> None:
         self._next = (training.env_steps // self.env_steps + 1) * self.env_steps
         episode = video.FilmedEpisode(training.config, training.agent, self.seed, max_steps=0)
-        # A first frame is rendered, so that a run whose environment cannot be rendered ends before training.
+        # A frame is rendered now, so that an environment that cannot be rendered ends the run before training.
         next(episode.pictures())
         episode.env.close()
 

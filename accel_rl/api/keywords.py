@@ -1,4 +1,4 @@
-"""The settings of a run from Python values."""
+"""Builds the settings of a run from Python values."""
 
 import importlib
 import json
@@ -72,7 +72,7 @@ def _full_name(config: TrainConfig, name: str) -> str:
 
 
 def _id_of(env: str | Callable[..., Any]) -> str:
-    """Raises ConfigError for an environment object."""
+    """Return the id of an environment, or the name of a function that creates one. Raises ConfigError for an object."""
     if isinstance(env, str):
         return env
     if not hasattr(env, "__qualname__"):

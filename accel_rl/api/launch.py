@@ -106,8 +106,8 @@ def run_to_end(plan: RunPlan, run: RunFolder, state: dict[str, Any] | None, obje
 
 
 def _emulation(plan: RunPlan) -> str:
-    """A text that describes how the emulator plays the games. The text is "" if the emulator is not used, if it runs on
-    a GPU, or if there are more than MOST_NAMED games."""
+    """A text about how the emulator plays the games, or "" if the emulator is not used or runs on a GPU, or if there
+    are more than MOST_NAMED games."""
     env, on_device = plan.config.env, plan.ranks[0].sampler.on_device
     if not env.is_emulated or len(env.games) > MOST_NAMED or env.translate == "off" or on_device:
         return ""

@@ -14,7 +14,7 @@ from accel_rl.settings.train import TrainConfig
 from accel_rl.text.errors import ConfigError
 
 MOST_VIDEO = 30 * 2**20
-"""Videos of more bytes are not copied into the notebook's file."""
+"""Videos of more than MOST_VIDEO bytes are not copied into the notebook's file."""
 
 
 class Picture(bytes):
@@ -61,7 +61,7 @@ def run_html(path: Path, config: TrainConfig, metrics: dict[str, Any]) -> str:
     cells = "".join(f"<tr><th>{name}</th><td>{html.escape(text)}</td></tr>" for name, text in rows.items())
     try:
         png = base64.b64encode(curve(path, config, "score", "env_steps")).decode()
-    except ConfigError:  # No episode has ended.
+    except ConfigError:  # Before the first episode has ended, there is no curve.
         return f"<table>{cells}</table>"
     return f'<table>{cells}</table><img width="480" src="data:image/png;base64,{png}" alt="score by env steps">'
 

@@ -151,8 +151,8 @@ def _check_state(
 
 
 def _check_unfinished(run: RunFolder, config: Resolved, state: dict[str, Any]) -> None:
-    """Raise ConfigError if the checkpoint is at the end of the run. In this case, remove temporary files and unused
-    segments of the checkpoints."""
+    """If the checkpoint is at the end of the run, remove the temporary files and unused segments of the checkpoints,
+    and raise ConfigError."""
     steps, updates = state["env_steps"], config.updates
     if updates:
         if (done := state["learner"]["updates"]) < updates:

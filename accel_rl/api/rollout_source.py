@@ -1,4 +1,4 @@
-"""Rollouts without training."""
+"""Collects rollouts without training."""
 
 import os
 from collections.abc import Callable, Iterator

@@ -162,7 +162,7 @@ class TrainedPolicy:
         self._state: Tensor | None = None  # `_state` is the state of an LSTM [N, Z].
 
     def reset(self) -> None:
-        """Reset the state of an LSTM. The caller must call `reset` when new episodes begin."""
+        """Reset the state of an LSTM. `reset` must be called when new episodes begin."""
         self._state = None
 
     def act(self, obs: X, first: Any = None, reward: Any = None) -> X:

@@ -18,7 +18,7 @@ from accel_rl.training.seeds import own_generator
 
 
 def initial_network(config: Resolved) -> InitialNetwork | None:
-    """The network of --init, compared layer by layer with the network of a rank. None without --init. Raises
+    """The network of --init, compared layer by layer with the network of a rank. Return None without --init. Raises
     ConfigError, with a message of one line, if no layer has the same shape."""
     if not config.init:
         return None

@@ -57,7 +57,7 @@ class Checkpoints:
         try:
             self.segments.begin()
             text, tensors = encode(state, self.segments.put)
-            self.folder.mkdir(exist_ok=True)  # Parents are not created, in case the run folder was removed.
+            self.folder.mkdir(exist_ok=True)  # If the run folder was removed, it is not created again.
             remove_folder(temporary)
             temporary.mkdir()
             for name, data in zip(_FILES, (text, tensors), strict=True):
@@ -68,7 +68,7 @@ class Checkpoints:
             manifest["checksum"] = _checksum(manifest)
             write_synced(temporary / "MANIFEST.json", json.dumps(manifest, indent=1).encode())
             sync_folder(temporary)
-            sync_folder(self.folder.parent)  # Makes the names of the folders of checkpoints and of segments durable.
+            sync_folder(self.folder.parent)  # The folders' own names become durable.
             self._remove(final)
             os.rename(temporary, final)
             sync_folder(self.folder)
@@ -77,9 +77,9 @@ class Checkpoints:
             raise RunError(f"could not write checkpoint {final}: {e.strerror or e}; the earlier ones are whole") from e
         try:
             self.remove(old for old in self.steps()[: -self.keep] if old != env_steps)
-            for doomed in self.folder.glob(f".writing-{os.getpid()}-old-*"):  # Left by a failed removal
+            for doomed in self.folder.glob(f".writing-{os.getpid()}-old-*"):  # left by a removal that failed
                 remove_folder(doomed)
-        except OSError as e:  # The next `save` tries again to remove the folder.
+        except OSError as e:  # The next `save` tries to remove the checkpoint again.
             logger.warning(f"an old checkpoint in {self.folder} could not be removed: {e.strerror or e}")
         return final
 
@@ -91,7 +91,7 @@ class Checkpoints:
 
     def set_aside(self, env_steps: int) -> list[int]:
         """Move later checkpoints to a folder abandoned-1, abandoned-2 ..., because the run continues from `env_steps`.
-        Return their env steps."""
+        Return the env steps of the moved checkpoints."""
         later = [steps for steps in self.steps() if steps > env_steps]
         if later:
             folder = self.folder.parent / f"{_ABANDONED}{len(list(self._abandoned())) + 1}"
@@ -136,8 +136,8 @@ class Checkpoints:
             remove_folder(doomed)
 
     def clean(self) -> None:
-        """Remove the temporary files of an interrupted write, and unused segments. A run calls `clean` only after it
-        has restored its checkpoint, so that no file of a damaged checkpoint is removed."""
+        """Remove the temporary files of an interrupted write, and unused segments. A run restores its checkpoint before
+        it calls `clean`, so that no file of a damaged checkpoint is removed."""
         if self.folder.is_dir() and not self.folder.is_symlink():
             for p in self.folder.glob(".writing-*"):
                 if _WRITING.fullmatch(p.name):

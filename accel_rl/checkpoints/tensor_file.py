@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-_COPIES = 3  # safetensors copies all bytes to Rust's memory, and from there to a bytes object.
+_COPIES = 3  # safetensors copies all bytes to Rust's memory, and then to a bytes object.
 
 
 def save(tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> bytes:
-    """The bytes of a file. Raises OSError if the memory is too small."""
+    """Return the bytes of a file with the given tensors. Raises OSError if the memory is too small."""
     from safetensors import torch
 
     # The file format has no strides, so tensors are made contiguous.

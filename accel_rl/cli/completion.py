@@ -58,7 +58,7 @@ complete -o bashdefault -o default -F _accel_rl accel-rl
 @dataclass(frozen=True, slots=True)
 class Word:
     """A word that a shell completes after the words `context`, such as `train ppo`. An option has a description, and
-    `values` that are completed after it."""
+    `values` that may follow the option."""
 
     context: str
     name: str
@@ -111,7 +111,7 @@ def bash(words: Iterable[Word]) -> str:
         key = f"{word.context} {'--' if word.name.startswith('--') else ':'}"
         table.setdefault(key, []).append(word.name)
         table.update({word.name: [*word.values]} if word.values else {})
-    table |= {f"{command} --": table[f"{command} ppo --"] for command in ("train", "doctor")}  # for users' algorithms
+    table |= {f"{command} --": table[f"{command} ppo --"] for command in ("train", "doctor")}  # for algorithms of users
     return BASH.replace("@table", "\n".join(f"{key} = {' '.join(names)}" for key, names in table.items()))
 
 

@@ -28,7 +28,7 @@ def games_command(argv: list[str]) -> int:
 COLUMNS = ("run", "algorithm", "environment", "seed", "env steps", "score", "age", "state")
 RIGHT = ("seed", "env steps", "score", "age")
 OF_EACH = ("run_dir", "seed", "format")
-"""Settings that are not compared, because they differ in every run, or because they are columns of the list."""
+"""These settings are not compared, because they differ in every run, or are columns of the list."""
 MOST_DIFFERENCES = 20
 FUTURE_S = 60.0
 """On a file server with another clock, a run's newest row may be written later than now. If the difference is less than

@@ -131,7 +131,7 @@ def parse_train(argv: list[str], prog: str, does: str, chosen: TrainOptions | No
 
 
 def _modes(default: TrainConfig, options: list[str]) -> dict[str, str]:
-    """Maps each group of options without an effect to the condition under which its options have an effect."""
+    """{group of options that now have no effect: condition under which they have an effect}"""
     flags = {option.partition("=")[0] for option in options}
     cluster = value_of(options, "--cluster")
     result = {}

@@ -58,8 +58,8 @@ class EnvPool(Pool, GymnasiumVectorEnv[np.ndarray, np.ndarray, np.ndarray], gymn
     def reset(
         self, env_id: np.ndarray | None = None, *, seed: Any = None, options: dict[str, Any] | None = None
     ) -> Any:
-        """Begin all games, or the games `env_id` [n], or those of options["reset_mask"], bool [num_envs]. Return their
-        observations and info. With the API of Gym before 0.26, only return the observations."""
+        """Begin all games, or the games `env_id` [n], or those of options["reset_mask"], bool [num_envs]. Return the
+        observations and info of the games that begin. With the API of Gym before 0.26, only return the observations."""
         if seed is not None:
             warnings.warn("reset(seed=...) is ignored: envpool.make(..., seed=seed) sets the seed", stacklevel=2)
         if unknown := set(options or {}) - {"reset_mask"}:
@@ -131,5 +131,5 @@ def make_spec(task_id: str, **options: Any) -> Spec:
 
 
 def list_all_envs() -> list[str]:
-    """Ids such as "MsPacman-v5"."""
+    """EnvPool's ids of the emulated games, such as "MsPacman-v5"."""
     return list(task_ids())

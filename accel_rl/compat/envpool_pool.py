@@ -100,10 +100,10 @@ class Pool:
         return self.recv()
 
     def send(self, action: Any, env_id: np.ndarray | None = None) -> None:
-        """Send actions [n] for the n environments `env_id`, whose results were received. The default is all
-        environments, or, if a batch has fewer, the environments of the last recv(). Several batches may be received
-        before the first is answered. If the batch size is the number of environments, the next recv() returns the
-        results of the environments `env_id`. `action` may be a dict of "action" and "env_id"."""
+        """Send actions [n] for the n environments `env_id`, whose results were received. By default, `env_id` lists all
+        environments, or, if a batch has fewer, those of the last recv(). Several batches may be received before the
+        first is answered. If the batch size is the number of environments, the next recv() returns the results of the
+        environments `env_id`. `action` may be a dict of "action" and "env_id"."""
         if isinstance(action, dict):
             action, env_id = action["action"], action.get("env_id", env_id)
         default = self._ids if self.is_async else self.all_env_ids

@@ -12,7 +12,7 @@ from accel_rl.text.errors import ConfigError, nearest
 
 
 class Config(NamedTuple):
-    """Names, order and defaults are those of EnvPool 1.2.5."""
+    """EnvPool's options, with the names, order and defaults of EnvPool 1.2.5."""
 
     num_envs: int = 1
     batch_size: int = 0
@@ -172,7 +172,7 @@ class Spec:
 
 
 def task_ids() -> dict[str, str]:
-    """{EnvPool's id, such as MsPacman-v5: game}. Only TicTacToe3d-v5 differs from Gymnasium's ids."""
+    """{EnvPool's id, such as MsPacman-v5: game}. Of EnvPool's ids, only TicTacToe3d-v5 differs from Gymnasium's."""
     return {f"{''.join(word.capitalize() for word in game.split('_'))}-v5": game for game in vector_games()}
 
 

@@ -34,9 +34,9 @@ class SB3VecEnv(VecEnv):  # type: ignore[misc]  # The package may be missing.
     points. `options` are further options of `VectorEnv`. The number of no-ops after a reset is drawn as in `VectorEnv`.
 
     The infos have `lives`, `frame_number`, `episode_frame_number` and `TimeLimit.truncated`. At the end of an episode,
-    the infos have `terminal_observation`, and at the end of a game `episode`, as from SB3's Monitor: `r` the sum of the
-    game's points over all lives, `l` the number of emulated frames, `t` the seconds since the environments were
-    created. Raises ConfigError.
+    the infos have `terminal_observation`. At the end of a game, the infos have `episode`, as from SB3's Monitor: `r` is
+    the sum of the game's points over all lives, `l` the number of emulated frames, and `t` the seconds since the
+    environments were created. Raises ConfigError.
     """
 
     def __init__(

@@ -37,7 +37,7 @@ class _Driver:
     def register(self, address: int, size: int) -> int:
         arguments = ctypes.c_void_p(address), ctypes.c_size_t(size), ctypes.c_uint(PORTABLE)
         error = int(self._library.cuMemHostRegister_v2(*arguments))
-        if error in NO_CONTEXT:  # `synchronize` creates the CUDA context that this thread lacks.
+        if error in NO_CONTEXT:  # Create the thread's CUDA context, if it is missing.
             torch.cuda.current_stream().synchronize()
             error = int(self._library.cuMemHostRegister_v2(*arguments))
         return error
@@ -81,7 +81,7 @@ class PageLocked:
         self._locks = page_locks(module)
         self._locked: list[int] = []
         for address, size in whole_pages(tensors):
-            with module.device(device):  # Without this selection, a new thread would use the first GPU.
+            with module.device(device):  # In a new thread, CUDA's current GPU would be the first GPU.
                 error = self._locks.register(address, size)
             if error:
                 say_once(
@@ -104,6 +104,6 @@ def page_locked_zeros(shape: tuple[int, ...], dtype: torch.dtype, device: torch.
     begin = -memory.data_ptr() % PAGE  # The memory begins on a new page, because no page can be locked twice.
     tensor = memory[begin : begin + size].view(dtype).view(shape)
     locked = PageLocked([tensor], device)
-    # The pages are not unlocked at exit, when the system frees the memory.
+    # At exit, the system itself unlocks the pages.
     weakref.finalize(tensor, locked.close).atexit = False
     return tensor

@@ -15,13 +15,13 @@ class EnvSpec:
     consists of bytes [n]: the bytes of the picture [*picture_shape] of `picture_dtype`, then the bytes of the vector,
     as float32.
 
-    An action is one of `n_actions`, or consists of several numbers: with `choices`, number d is one of choices[d], and
-    `n_actions` is the sum of all choices; with `low` and `high`, number d is real, the environment clips it to these
-    bounds, and `n_actions` is the number of numbers. If `mask` is not 0, it equals `n_actions`, and the last
-    `n_actions` numbers of an observation are 1 for allowed actions and 0 for others.
+    An action is one of `n_actions`, or consists of several numbers. With `choices`, number d of an action is one of
+    choices[d], and `n_actions` is the sum of all choices. With `low` and `high`, the numbers of an action are real, the
+    environment clips them to these bounds, and `n_actions` is their number. If `mask` is not 0, it equals `n_actions`,
+    and the last `n_actions` numbers of an observation are 1 for allowed actions and 0 for others.
 
     `info_bytes` is the size, in bytes, of the numbers that an environment reports when an episode ends. `protocol` is
-    the resolved set of rules by which the environment plays; it is recorded with every score.
+    the resolved set of rules by which the environment plays, and is recorded with every score.
     """
 
     name: str

@@ -9,8 +9,8 @@ from accel_rl.data.page_locked import PAGE, PageLocked
 from accel_rl.machine.devices import Device
 
 MOST = 32
-"""Maximum number of unfinished copies. At this number, `Staging` waits for a copy, so that page-locked memory does not
-grow during rare delays of the GPU."""
+"""Maximum number of unfinished copies. When MOST copies are unfinished, `Staging` waits for one, so that rare delays of
+the GPU do not increase page-locked memory."""
 
 
 class _Slot:

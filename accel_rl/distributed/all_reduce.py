@@ -126,9 +126,8 @@ class CollectiveMean:
 
 
 def _wide(flat: FlatParameters) -> str | None:
-    """The name of the parameter tensor that contains more than half of all parameters and at least WIDE
-    parameters, or None if there is none. On a GPU, return None, because there the all-reduce does not use a CPU
-    core."""
+    """The name of the parameter tensor that contains more than half of all parameters and at least WIDE parameters, or
+    None if there is none. Return None on a GPU, whose all-reduce uses no CPU core."""
     name = max(flat.slices, key=lambda name: len(flat.data[flat.slices[name]]))
     n = len(flat.data[flat.slices[name]])
     return name if flat.data.device.type == "cpu" and n >= WIDE and 2 * n > len(flat.data) else None

@@ -24,7 +24,7 @@ from accel_rl.optim.optimizer import ALIGNMENT
 
 
 def chunks(size: int, k: int) -> list[slice]:
-    """Cut `size` parameters at multiples of ALIGNMENT into at most k nearly equal parts."""
+    """Divide `size` parameters into at most k nearly equal slices, which begin at multiples of ALIGNMENT."""
     cuts = sorted({0, size, *(min(size, round(size * i / k / ALIGNMENT) * ALIGNMENT) for i in range(1, k))})
     return [slice(a, b) for a, b in pairwise(cuts)]
 

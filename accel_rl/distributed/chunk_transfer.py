@@ -42,14 +42,14 @@ class ChunkTransfer:
         self._staging = Staging(self._device)
         self._is_finite = page_locked_zeros((1,), torch.bool, self._device)
         locked = PageLocked(central.tensors(), self._device)
-        weakref.finalize(self, locked.close).atexit = False  # At exit, the system frees the memory.
+        weakref.finalize(self, locked.close).atexit = False  # At exit, the system itself unlocks the pages.
 
     def pull(self, k: int, parameters: bool = True, state: bool = False, is_held: bool = False) -> None:
         """Copy the central chunk k to the GPU. The caller must hold the chunk's lock. Later operations on the current
         CUDA stream wait for the copy.
 
         With `is_held`, the caller holds the lock until `push` returns, and the GPU reads the central parameters
-        directly. Without `is_held`, the host first copies the chunk, because other ranks may overwrite the chunk.
+        directly. Without `is_held`, the host first copies the chunk, because other ranks may overwrite the chunk later.
         """
         central, values = self._central.read(k)
         local, sources = self._local[k], {PARAMETERS: central} if parameters else {}
@@ -73,8 +73,7 @@ class ChunkTransfer:
         """Write chunk k from the GPU to the central parameters, as a version with `updates` new updates. The caller
         must hold the chunk's lock, and the GPU's chunk must be based on the central chunk's current version.
 
-        `is_finite` [] bool, on the GPU, determines whether the chunk is written; None means that it is written. Return
-        whether the chunk was written.
+        The chunk is written if `is_finite`, [] bool on the GPU, is true or None. Return whether the chunk was written.
         """
         spare = self._central.spare(k)
         self._stream.wait_stream(self._runtime.current_stream(self._device))

@@ -11,9 +11,9 @@ class CountedSteps(NamedTuple):
     """The numbers of env steps since the last call of `Communicator.count`."""
 
     of_run: int
-    """Env steps of all ranks. These env steps advance the schedules (exploration, target network, learning rate)."""
+    """Env steps of all ranks, by which the schedules advance (exploration, target network, learning rate)."""
     of_batch: int
-    """Env steps of the ranks that share each batch. These env steps determine the number of updates."""
+    """Env steps of the ranks that share each batch, which determine the number of updates."""
 
 
 class Communicator(Protocol):
@@ -43,7 +43,7 @@ class Communicator(Protocol):
 
 
 class SingleProcess:
-    """Each operation returns its argument."""
+    """In a run of one process, each operation returns its argument."""
 
     size = 1
 

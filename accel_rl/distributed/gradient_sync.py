@@ -47,8 +47,8 @@ class GradientSync(ABC):
         are the arguments of `backward`. All ranks must skip the same updates (see `GuardedStep`)."""
 
     def pull(self) -> None:  # noqa: B027  optional
-        """Fetch newer parameters, if other learners may have changed them. `pull` is called before an off-policy
-        gradient is computed, and before an evaluation."""
+        """Fetch newer parameters, if other learners may have changed the parameters. `pull` is called before an
+        off-policy gradient is computed, and before an evaluation."""
 
     def verify(self) -> None:  # noqa: B027  optional
         """Raise RunError if ranks have different parameters. `verify` is called once for each row of metrics, and

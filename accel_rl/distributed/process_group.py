@@ -11,7 +11,7 @@ import psutil
 import torch
 import torch.distributed as dist
 
-# If torch.distributed.nn were imported while a process group exists, it would keep a reference to this group.
+# torch.distributed.nn is imported early, because it keeps a reference to a process group that exists at its import.
 import torch.distributed.nn
 from torch.distributed.rendezvous import rendezvous
 
@@ -44,7 +44,7 @@ def environment_store(listening: int | None = None) -> Any:
             )
     except Exception as e:
         raise RunError(f"the ranks' store does not answer: {' '.join(str(e).split())[:300]}") from e
-    # A restarted run uses other keys than before.
+    # After a restart by torchrun, the ranks use other keys than before the restart.
     restart = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
     return dist.PrefixStore(f"accel_rl/{restart}", store)  # type: ignore[attr-defined]
 

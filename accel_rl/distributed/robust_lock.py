@@ -21,7 +21,7 @@ class _Timespec(ctypes.Structure):
 
 
 def supported() -> bool:
-    """Whether the operating system supports robust mutexes between processes. Only Linux does."""
+    """Whether the operating system supports robust mutexes between processes. Only Linux supports them."""
     return sys.platform == "linux"
 
 
@@ -56,7 +56,7 @@ class RobustLocks:
         """Acquire lock i. Raises RunError if a living owner holds the lock for longer than timeout_s."""
         left = timeout_s
         while True:
-            wait = min(1.0, left)  # Waits are short, because the realtime clock may jump.
+            wait = min(1.0, left)  # Each wait is short, because the realtime clock may jump.
             until = time.time_ns() + int(wait * 1e9)
             limit = _Timespec(until // 10**9, until % 10**9)
             if self._taken(i, self._libc.pthread_mutex_timedlock(self._addresses[i], ctypes.byref(limit))):
@@ -68,7 +68,7 @@ class RobustLocks:
     def _taken(self, i: int, code: int) -> bool:
         if code == 0:
             return True
-        if code == errno.EOWNERDEAD:  # The owner died, but chunks are always consistent.
+        if code == errno.EOWNERDEAD:  # The lock's owner died, but its chunk is always consistent.
             self._call("pthread_mutex_consistent", self._addresses[i])
             return True
         if code in (errno.EBUSY, errno.ETIMEDOUT):

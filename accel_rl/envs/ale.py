@@ -29,7 +29,7 @@ class AtariEnv:
     `terminated` and `truncated` are never both True: the time limit is ignored in a step in which the game ends or a
     life is lost.
 
-    `exact_restore` is False for games whose states ale-py 0.12.1 restores inexactly: such games may continue
+    `exact_restore` is False for games whose states ale-py 0.12.1 restores inexactly: such a game may continue
     differently after `set_state`.
     """
 

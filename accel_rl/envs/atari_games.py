@@ -9,7 +9,7 @@ from typing import Any
 
 from accel_rl.text.errors import ConfigError, nearest
 
-# 4 of ale-py's 108 games are left out: they need two players, and loadROM of ale-py 0.12.1 ends the process for them.
+# 4 of ale-py's 108 games are left out: games for two players, for which loadROM of ale-py 0.12.1 ends the process.
 GAMES = tuple(
     """
     adventure air_raid alien amidar assault asterix asteroids atlantis atlantis2 backgammon bank_heist
@@ -30,7 +30,7 @@ GAMES = tuple(
 # The games were found by restoring 40 states of each of the 104 games.
 INEXACT_RESTORE = frozenset({"qbert", "tetris", "tic_tac_toe_3d"})
 
-# Mnih et al. 2015, Extended Data Table 2.
+# The 49 games of Mnih et al. 2015, Extended Data Table 2
 ATARI_49 = tuple(
     """
     alien amidar assault asterix asteroids atlantis bank_heist battle_zone beam_rider bowling boxing breakout
@@ -41,7 +41,7 @@ ATARI_49 = tuple(
     """.split()  # noqa: SIM905
 )
 
-# Wang et al. 2016 (dueling networks) and Hessel et al. 2018 (Rainbow).
+# The 57 games of Wang et al. 2016 (dueling networks) and Hessel et al. 2018 (Rainbow)
 ATARI_57 = tuple(
     sorted(
         (
@@ -64,7 +64,7 @@ ATARI_57 = tuple(
 ATARI_5 = ("battle_zone", "double_dunk", "name_this_game", "phoenix", "qbert")
 ATARI_10 = tuple(sorted((*ATARI_5, "amidar", "bowling", "frostbite", "kung_fu_master", "riverraid")))
 
-# Atari-100k (Kaiser et al. 2020, SimPLe, arXiv:1903.00374).
+# The 26 games of Atari-100k (Kaiser et al. 2020, SimPLe, arXiv:1903.00374)
 ATARI_26 = tuple(
     """
     alien amidar assault asterix bank_heist battle_zone boxing breakout chopper_command crazy_climber demon_attack

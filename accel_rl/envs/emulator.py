@@ -97,7 +97,7 @@ class EmulatorEnv:
             rules.mode,
             rules.difficulty,
             translate=self._translate,
-            outlives=False,  # A ROM's compiler ends with the run.
+            outlives=False,  # The game's compiler process ends with the run.
         )
         self._start: bytes | None = None
         if self._cached and self.counter is None:
@@ -205,7 +205,7 @@ class EmulatorEnv:
         terminated = bool(out.terminated[0])
         truncated = bool(out.truncated[0])
         if self.presses[True] and terminated and not out.ended[0]:
-            self.press_after_life(out, 0)  # `press_after_life` overwrites the results in `out`.
+            self.press_after_life(out, 0)  # `out` then has the results of the last press.
         frame[:] = out.frame[0]
         return reward, terminated, truncated, bool(out.ended[0])
 

@@ -41,7 +41,7 @@ class Env(Protocol):
         return (unclipped reward, terminated, truncated, ended). The environment does not reset itself."""
 
     def get_state(self) -> bytes:
-        """Return the complete state, which is not pickled."""
+        """Return the environment's complete state, without pickle."""
 
     def set_state(self, state: bytes) -> None:
         """Restore a saved state. Raises ValueError if the state is of another kind of environment."""
@@ -84,8 +84,8 @@ class BatchEnv(Protocol):
     def close(self) -> None: ...
 
 
-_MAGIC = b"accel_rl.env.1\n"  # includes the format's version
-_LENGTH = 4  # The header's length and the checksum are little-endian numbers of _LENGTH bytes.
+_MAGIC = b"accel_rl.env.1\n"  # The last digit is the version of the format.
+_LENGTH = 4  # number of bytes of the header's length and of the checksum (little-endian)
 
 
 def pack_state(header: dict[str, Any], blob: bytes = b"") -> bytes:

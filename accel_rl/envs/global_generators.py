@@ -1,9 +1,9 @@
 """Give each environment its own states of the global random number generators of `numpy.random` and `random`.
 
 Some environments call `np.random.rand()` or `random.random()` instead of drawing from a generator of their own. All
-environments of a process, and in the main process also the user's program, share the global generators, so the numbers
-would depend on what else draws from them. During a call of an environment, `OwnGenerators` sets the environment's own
-states.
+environments of a process, and in the main process also the user's program, share the global generators, so an
+environment's numbers would depend on all other draws. During a call of an environment, `OwnGenerators` sets the
+environment's own states.
 
 `numpy.random.get_state` and `random.getstate` take longer than a step of CartPole. The states, which are those of
 Mersenne twisters, are therefore copied directly in memory. NumPy documents the address of its state, and the address of

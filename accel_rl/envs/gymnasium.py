@@ -42,9 +42,10 @@ class GymnasiumEnv:
 
     An episode's seed also seeds the environment's own states of the global generators of `numpy.random` and `random`.
     If the environment has the methods `get_state()`, which returns bytes, and `set_state(bytes)`, a saved state
-    contains these bytes. Otherwise, with `restore` "replay", a saved state contains the episode's seed and actions, and
-    `set_state` plays the actions again. Replaying the actions is exact if the environment is deterministic, and slow in
-    a long episode. With `restore` "new", a restored episode is always truncated at its next step.
+    contains these bytes. Without these methods, and with `restore` "replay", a saved state contains the episode's seed
+    and actions, and `set_state` plays the actions again. Replaying the actions is exact if the environment is
+    deterministic, and slow in a long episode. With `restore` "new", a restored episode is always truncated at its next
+    step.
     """
 
     def __init__(
@@ -77,8 +78,8 @@ class GymnasiumEnv:
         self._restores = restore == "replay"
         self._is_replayed = self._restores and self._saved is None
         self._steps = 0
-        self._actions: list[Any] = []  # Actions of the current episode, if a resume may replay them
-        self.is_lost = False  # True from a failed restore of the episode to its truncation
+        self._actions: list[Any] = []  # actions of the current episode, if a restore may replay them
+        self.is_lost = False  # True if a restore could not continue the episode, until the episode is truncated
         self.episode_info: dict[str, float] = {}
         self.spec = EnvSpec(
             name=id,
@@ -155,9 +156,9 @@ class GymnasiumEnv:
         return state
 
     def set_state(self, state: bytes) -> None:
-        """Restore the saved episode, or set `is_lost`, so that it is truncated at the next step. Raises ValueError for
-        bytes that are corrupt or no saved state. If replaying the actions does not lead to the saved state, a warning
-        says that the environment is not deterministic, and `is_lost` is set."""
+        """Restore the saved episode, or set `is_lost`, so that the episode is truncated at the next step. Raises
+        ValueError for bytes that are corrupt or no saved state. If replaying the actions does not lead to the saved
+        state, a warning says that the environment is not deterministic, and `is_lost` is set."""
         header, blob = unpack_state(state, kind="gymnasium", id=self.id)
         frame = np.zeros(self.spec.frame_shape, self.spec.frame_dtype)
         if header["episode_seed"] is not None:
@@ -274,7 +275,7 @@ class GymnasiumEnv:
 
     def _write(self, observation: Any, frame: np.ndarray) -> None:
         np.copyto(frame, self._observations.frame(observation), casting="unsafe")
-        np.copyto(self._newest, frame)  # The newest frame verifies a restored state.
+        np.copyto(self._newest, frame)  # After a replay of actions, this frame is compared with the saved one.
 
 
 def _make(id: str, kwargs: dict[str, Any], offers: dict[str, Any]) -> gymnasium.Env:
@@ -284,7 +285,7 @@ def _make(id: str, kwargs: dict[str, Any], offers: dict[str, Any]) -> gymnasium.
         return _made_by_id(id, kwargs, offers) if make is None else _made_by(make, id, kwargs, offers)
 
 
-LONG = 10_000  # Replaying an episode of at least LONG steps issues a warning.
+LONG = 10_000  # A warning is issued if an episode of at least LONG steps is replayed.
 STATEFUL = (gymnasium.wrappers.NormalizeObservation, gymnasium.wrappers.NormalizeReward)
 
 
@@ -306,7 +307,7 @@ class Observations:
         if mask := _mask_size(space, actions):
             assert isinstance(space, gymnasium.spaces.Dict)
             parts = sorted(space.items(), key=lambda part: part[0] == MASK)
-            space = gymnasium.spaces.Dict(OrderedDict(parts))  # Gymnasium keeps the order of an OrderedDict.
+            space = gymnasium.spaces.Dict(OrderedDict(parts))  # Gymnasium does not sort an OrderedDict.
         self.space, self.picture = space, picture_layout(space) or mixed_layout(space)
         if self.picture is None:
             check_flat(f"id={id!r}", space)

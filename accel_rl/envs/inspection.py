@@ -76,7 +76,7 @@ def main(fd: int, question: str) -> None:
         if env is not None:
             env.report_faults()
             env.close()
-    os._exit(0)  # `os._exit` ends the process even if the environment has started threads.
+    os._exit(0)  # os._exit does not wait for threads that the environment has started.
 
 
 if __name__ == "__main__":

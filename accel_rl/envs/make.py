@@ -28,7 +28,7 @@ TRANSLATE = ("auto", "off")
 RESTORE = ("replay", "new")
 ACTION_MASKS = ("observation", "info")
 MOST_NAMED = 4
-"""A label lists the games' names if there are at most this many."""
+"""A label lists the names of at most MOST_NAMED games."""
 
 
 @dataclass(frozen=True)

@@ -97,7 +97,7 @@ PROTOCOLS = {
         # Nair et al. 2015, arXiv:1507.04296, section 5, follow Mnih et al. 2015.
         # Episodes from human starts end after 30 minutes (--evaluation.starts saved).
         Protocol(name="nair2015", frame="84x84", max_evaluation_steps=4_500),
-        # Machado et al. 2018, JAIR 61, section 5.
+        # The rules of Machado et al. 2018, JAIR 61, section 5
         Protocol(
             name="machado2018",
             frame="84x84",
@@ -109,7 +109,7 @@ PROTOCOLS = {
             max_episode_steps=3_600,
             max_evaluation_steps=3_600,
         ),
-        # Castro et al. 2018, arXiv:1812.06110 (Dopamine's atari_lib.py).
+        # The rules of Dopamine (Castro et al. 2018, arXiv:1812.06110; atari_lib.py)
         Protocol(
             name="dopamine2018",
             frame="84x84",
@@ -117,13 +117,13 @@ PROTOCOLS = {
             noop_max=0,
             life_loss_ends_return=False,
         ),
-        # Espeholt et al. 2018, arXiv:1802.01561, appendix.
+        # The rules of Espeholt et al. 2018, arXiv:1802.01561, appendix
         Protocol(name="impala2018", frame="84x84"),
-        # Quan & Ostrovski 2020, dqn_zoo/dqn/run_atari.py.
+        # The rules of DQN Zoo (Quan & Ostrovski 2020, dqn_zoo/dqn/run_atari.py)
         Protocol(name="dqn_zoo2020", frame="84x84", noop_min=1),
-        # CleanRL's ppo_atari.py (Huang et al. 2022), with OpenAI baselines' wrappers.
+        # The rules of CleanRL's ppo_atari.py (Huang et al. 2022), with OpenAI baselines' wrappers
         Protocol(name="cleanrl2022", frame="84x84", noop_min=1, fire_reset="steps"),
-        # Cleanba on EnvPool (Huang et al. 2023).
+        # The rules of Cleanba, which plays on EnvPool (Huang et al. 2023)
         Protocol(
             name="cleanba2023",
             frame="84x84",

@@ -20,7 +20,7 @@ class ReservedEnv:
         self.spec: EnvSpec = playing.spec
         self.late_resets = 0
         self._playing, self._reserve = playing, reserve
-        # the first frame of the episode that the reserve will begin
+        # first frame of the reserve's episode
         self._first_frame = np.zeros(self.spec.frame_shape, self.spec.frame_dtype)
         self._ready = False
         self._episode = 0
@@ -77,7 +77,7 @@ class ReservedEnv:
         self._reserve.set_state(blob[first : first + second])
         frame = np.frombuffer(blob[first + second :], self.spec.frame_dtype)
         self._first_frame[:] = frame.reshape(self.spec.frame_shape)
-        # A reserve whose state could not be restored is not ready, so that it will be reset.
+        # If the reserve's state could not be restored, the reserve counts as not ready, and is reset later.
         self._ready = header["ready"] and not getattr(self._reserve, "is_lost", False)
         self._episode = header["episode"]
         self.late_resets = header["late_resets"]

@@ -33,7 +33,8 @@ def decorrelation_actions(rng: np.random.Generator, spec: EnvSpec, most: int) ->
 
 
 def allowed_action(action: Any, frame: np.ndarray, mask: int) -> Any:
-    """Return the random action `action`, or an allowed one if the action mask in the observation `frame` forbids it."""
+    """Return the random action `action`, or an allowed action if the action mask in the observation `frame` forbids
+    `action`."""
     if not mask:
         return action
     known = np.flatnonzero(frame.view(np.float32)[-mask:] > 0.5)
@@ -128,8 +129,8 @@ class SequentialEnv:
                 self._age[i] = out.age[i] = 0
 
     def _play(self, action: np.ndarray, skipped: np.ndarray | None, out: Step) -> None:
-        """Step the environments where `skipped` [n] is false, or all if it is None. Write zeros into `out` for the
-        skipped environments."""
+        """Step the environments where `skipped` [n] is false, or all environments if `skipped` is None. Write zeros
+        into `out` for the skipped environments."""
         steps = self._steps
         if skipped is None:
             results = [step(a, frame) for step, a, frame in zip(steps, action.tolist(), out.frame, strict=True)]

@@ -29,9 +29,9 @@ class VectorizedEnv:
     """Adapts a gymnasium.vector.VectorEnv of n environments, with any autoreset mode, to `BatchEnv`.
 
     `id` is "module:function". The function is called with `num_envs` and the keyword arguments `kwargs`. If the
-    function has the parameters `index` (the first environment's index in the run), `training`, and `device` (the
-    learner's device with --sampler.engine device, otherwise "cpu"), it receives them too. Observations and rewards may
-    be arrays of any library.
+    function has these parameters, it is also called with `index` (the first environment's index in the run),
+    `training`, and `device` (the learner's device with --sampler.engine device, otherwise "cpu"). Observations and
+    rewards may be arrays of any library.
 
     A step is not `valid` for an environment that the step only resets (AutoresetMode.NEXT_STEP), or whose action is
     negative. The environments can be saved if they have the methods `get_state()`, which returns bytes, and
@@ -145,8 +145,7 @@ class VectorizedEnv:
         """Do nothing, because the vector environment resets itself."""
 
     def get_state(self) -> list[bytes]:
-        """Return one state per environment. The first environment's state also contains the state of the vector
-        environment."""
+        """Return one state per environment. The first state also contains the state of the vector environment."""
         env: Any = self.vector_env.unwrapped
         blob = env.get_state() if hasattr(env, "get_state") and hasattr(env, "set_state") else b""
         header = {"kind": "vectorized", "id": self.id, "is_saved": bool(blob), "resets": self._resets}

@@ -1,8 +1,9 @@
 """Code that is compiled at its first use is stored in the cache folder, from which later processes load it.
 
-Whoever can write a cached file, or exchange its folder, runs code as this user. The folder is therefore opened once and
-checked as ssh checks ~/.ssh: it must belong to this user, and others may not write to it. All files are opened relative
-to the opened folder, without following links. Each file is opened once, so that exactly the checked bytes are loaded.
+Whoever can write a cached file, or exchange its folder, runs code as this user. The cache folder is therefore opened
+once and checked as ssh checks ~/.ssh: the folder must belong to this user, and others may not write to it. All files
+are opened relative to the opened folder, without following links. Each file is opened once, so that exactly the checked
+bytes are loaded.
 
     | $ACCEL_RL_SYSTEM_CACHE   code compiled when a container image was built; may belong to root; runs only read it
     | cache_folder()           code compiled at its first use; belongs to this user
@@ -75,13 +76,13 @@ def _temporary_folder() -> Path:
 
 
 def _remove(folder: str, pid: int) -> None:
-    if os.getpid() == pid:  # A fork of the process also calls its exit handlers.
+    if os.getpid() == pid:  # Processes forked from this one also call `_remove`.
         remove_folder(folder)
 
 
 @contextlib.contextmanager
 def opened(folder: Path, create: bool = False) -> Iterator[Path]:
-    """Open and check a cache folder, and yield a path that leads to the checked folder, even if another folder gets its
+    """Open and check a cache folder, and yield a path that leads to the opened folder, even if another folder gets its
     name later. With `create`, a missing folder is created. Raises ConfigError if others could write to the folder, and
     OSError."""
     if create:
@@ -148,7 +149,7 @@ def contents(file: Path) -> Iterator[bytes]:
     file's folder."""
     system = system_folder()
     if system is not None and system != file.parent:
-        with contextlib.suppress(ConfigError):  # `refusal` returns the reason.
+        with contextlib.suppress(ConfigError):  # `refusal` returns the reason of a ConfigError.
             yield from _content(system / file.name)
     yield from _content(file)
 
@@ -176,14 +177,14 @@ def write(file: Path, content: bytes) -> None:
 
 
 def write_in(folder: Path, file: Path, content: bytes) -> None:
-    """Create or replace a cached file in its folder, which `opened` has yielded. Raises OSError, also if the folder has
-    been removed meanwhile."""
+    """Create or replace a cached file in its folder, which `opened` has yielded. Raises OSError, also if the folder was
+    removed after it was opened."""
     handle, name = tempfile.mkstemp(dir=folder, prefix=f"{file.stem}-")
     try:
         with os.fdopen(handle, "wb") as f:
             f.write(content + hashlib.sha256(content).digest())
             if file.parent == system_folder():
-                os.fchmod(f.fileno(), 0o644)  # Other users may read files of the system cache.
+                os.fchmod(f.fileno(), 0o644)  # Other users may read the system cache.
         os.replace(name, folder / file.name)
     except BaseException:
         os.unlink(name)

@@ -19,9 +19,9 @@ from accel_rl.text.errors import ConfigError
 
 FILE = ".lock"
 OWNER = ".lock-owner"
-"""File that exists while a process holds the lock on a file system without locks."""
+"""On a file system without locks, this file exists while a process holds the lock."""
 NO_LOCKS = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK)
-PATIENCE_S = 0.5  # Locking is tried for PATIENCE_S seconds, because `holder` acquires the lock briefly for a test.
+PATIENCE_S = 0.5  # A lock is retried for this time, because `holder` briefly acquires the lock to test it.
 
 logger = logging.getLogger(__name__)
 
@@ -72,8 +72,8 @@ def locked(folder: Path, message: Callable[[Holder], str]) -> Iterator[int]:
 
 
 def _claim(folder: Path, message: Callable[[Holder], str]) -> Path:
-    """Create the file OWNER. Raises ConfigError if another process holds the lock by this file. The file of a process
-    of this host that has ended is replaced."""
+    """Create the file OWNER. Raises ConfigError if another process holds the lock by this file. If the file names a
+    process of this host that has ended, the file is replaced."""
     file = folder / OWNER
     logger.warning(f"{folder} is on a file system without locks: {OWNER} takes their place")
     if (other := _owner(folder)) is not None:
@@ -89,7 +89,7 @@ def _claim(folder: Path, message: Callable[[Holder], str]) -> Path:
 
 
 def _owner(folder: Path) -> Holder | None:
-    """The process that the folder's file OWNER names. None if the file OWNER is missing, or if its process was on this
+    """The process that the folder's file OWNER names. Return None without such a file, or if the process was on this
     host and has ended."""
     try:
         pid, host, started = (folder / OWNER).read_text(errors="replace").split()
@@ -103,8 +103,8 @@ def _owner(folder: Path) -> Holder | None:
 
 
 def _started(pid: int) -> str:
-    """The time at which a process was started, which distinguishes it from later processes with the same pid, or "" if
-    there is no such process."""
+    """The start time of a process, which distinguishes the process from later ones with the same pid, or "" if there is
+    no such process."""
     try:
         return f"{psutil.Process(pid).create_time():.2f}"
     except psutil.Error:

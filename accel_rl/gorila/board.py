@@ -122,7 +122,7 @@ class BoardKeeper:
 
     def _start(self) -> Any:
         self._starts_until = time.monotonic() + START_S
-        # The board runs on the driver's machine, so that the loss of another machine does not affect it.
+        # The board runs on the driver's machine, so that the board survives the loss of other machines.
         place = beside(self._ray)
         return start_named(
             self._ray, Board, self._name, self.members, self._window, self._stop, scheduling_strategy=place
@@ -174,10 +174,10 @@ class BoardLine:
         self._member = member
         self._life = life
         self._board: Any = None
-        self._asked: Any = None  # The pending call of the board, whose answer has not arrived
+        self._asked: Any = None  # The pending call of the board
         self._sent_at, self._heard_at = 0.0, time.monotonic()
         self.answer = Answer(0, False, 0.0)  # The board's last answer
-        self.answered = Work()  # The counts that the board has received
+        self.answered = Work()  # The counts in the last report that the board has answered
         self._reported = Work()
 
     @property
@@ -202,7 +202,7 @@ class BoardLine:
 
     def ask(self, work: Work, recent: list[Recent]) -> Answer:
         """Report the member's counts to the board, and wait for the answer. Raises DriverLost."""
-        self._asked = None  # Dropping a pending report loses no counts, because each report contains totals.
+        self._asked = None  # The pending report may be dropped, because the next report contains all counts.
         while True:
             self._send(work, recent)
             if self._asked is not None and self._take():

@@ -91,7 +91,7 @@ class Driver:
         self.evaluation: Evaluation | None = None
         self.best = BestAgent(run)
         self._shards_replaced, self._snapshot_at = 0, self.updates
-        self._short_since: float | None = None  # Time since which fewer than --gorila.min-bundles members run
+        self._short_since: float | None = None  # Time at which too few bundles were running
         self._saved_s = time.monotonic()
         self._short_s = max(g.timeout_s, START_S)
 
@@ -327,8 +327,8 @@ class PushReport:
     def since_last(self, shards: Sequence[Counter[str]], work: Work) -> Row:
         """The run's total counts, and the rates and mean delay of pushes since the last row of metrics.
 
-        `push_delay` is the mean number of other pushes that a shard accepted between a learner's pull of parameters and
-        its push of the gradient computed with them.
+        `push_delay` is the mean age of a push: the number of other pushes that a shard accepted since the learner
+        pulled the parameters.
         """
         now = sum(shards, Counter[str]())
         time_now, last = time.monotonic(), self._last

@@ -44,7 +44,7 @@ class GlobalReplay:
         algo = cls(self.config.algo, spec, T=self.config.T, B=self.config.sampler.envs)
         assert isinstance(algo, ReplayAlgorithm)
         self._spec, self._returns = spec, algo.build_returns()
-        # Maps each member to (number of the member's current process, transitions of this process).
+        # {member: (number of the member's process, transitions of this process)}
         self._parts: dict[int, tuple[int, Replay]] = {}
 
     def append(self, member: int, life: int, rollout: dict[str, Any]) -> int:
@@ -96,7 +96,7 @@ def from_message(message: dict[str, Any]) -> Rollout:
     return Rollout(**arrays, final_frames=final_frames, stack=message["stack"])
 
 
-IN_FLIGHT = 2  # Maximum number of a member's unanswered rollouts, and of its unanswered requests for batches
+IN_FLIGHT = 2  # A member has at most IN_FLIGHT rollouts being stored, and IN_FLIGHT batches requested in advance.
 LOOK_S = 0.05
 SIZE_S = 0.5  # A replay with too few transitions for learning is polled every SIZE_S seconds.
 
@@ -120,8 +120,8 @@ class RemoteReplay(Replay):
         self._timeout_s = timeout_s
         self._actor: Any = None
         self._sent: deque[Any] = deque()
-        self._drawn: deque[tuple[int, Any]] = deque()  # (batch size, pending call that fetches such a batch)
-        self._last: dict[int, ReplayBatch] = {}  # Maps each batch size to the batch that was received last.
+        self._drawn: deque[tuple[int, Any]] = deque()  # (batch size, call that returns a batch of this size)
+        self._last: dict[int, ReplayBatch] = {}  # {batch size: last received batch}
         self._size, self._looked_at = 0, 0.0
 
     def _replay(self) -> Any:
@@ -146,7 +146,7 @@ class RemoteReplay(Replay):
             raise RunError(f"the global replay has not answered within {self._timeout_s:g} s") from e
         except errors.RayTaskError as e:
             raise RunError(f"the global replay: {e.cause}") from e
-        except errors.RayError:  # The global replay's process, its node, or the object store with the answer was lost.
+        except errors.RayError:  # Ray lost the replay's process, its node, or the answer.
             self._actor, self._size = None, 0
             self._sent.clear()
             self._drawn.clear()
@@ -162,8 +162,8 @@ class RemoteReplay(Replay):
 
     def sample(self, N: int) -> ReplayBatch:
         """Return a batch of N transitions from the global replay. If the global replay has been replaced, return the
-        last batch again until the replacement has enough transitions; a member that waited would send no rollouts to
-        the replacement. Raises RunError if no batch is available within timeout_s."""
+        last batch again until the replacement has enough transitions, because a member that waited would send no
+        rollouts to the replacement. Raises RunError if no batch is available within timeout_s."""
         deadline = time.monotonic() + self._timeout_s
         while True:
             while len(self._drawn) <= IN_FLIGHT:

@@ -56,7 +56,7 @@ class Keeper:
         class."""
         self._ray, self._what, self._arguments = ray, what, arguments
         self._actor: Any = None
-        self._call: Any = None  # The pending call of the actor, whose answer has not arrived
+        self._call: Any = None  # The pending call of the actor
         self._starts_at = 0.0  # The time at which a dead actor's replacement starts
         self.deaths = Deaths()
         self.replaced = 0

@@ -81,8 +81,8 @@ class Member:
         return RunFolder(path)
 
     def _state(self, folder: RunFolder, env_steps: int) -> dict[str, Any] | None:
-        """Load the member's newest checkpoint, or return None if there is no valid checkpoint. Without a checkpoint,
-        the member fills its replay again.
+        """Load the member's newest checkpoint, or return None if there is no valid checkpoint. Without a valid
+        checkpoint, the member fills its replay again.
 
         The checkpoint is renumbered to `env_steps`, the current number of env steps of the run.
         """

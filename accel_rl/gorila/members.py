@@ -134,7 +134,7 @@ class Members:
             seat.placing, seat.place = None, answer
         elif answer or ending:
             seat.ended = True
-        else:  # The member ended because it considered the driver lost: the network or the board failed for a while.
+        else:  # The member ended because it had not heard from the driver for LOST_S seconds.
             self._ray.kill(seat.actor)
             self._lost(seat, counts, ending, RunError("no answer of the driver"), "it has not heard from the driver")
 

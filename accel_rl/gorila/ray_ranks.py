@@ -32,7 +32,7 @@ def train(config: Resolved, ray: Any, run: RunFolder, strategy: str = "PACK", en
     failed rank.
 
     `ray` is the module ray, connected to a cluster. `run` is an existing folder on a file system that all nodes share.
-    With the `strategy` PACK, ranks fill one node after another; with SPREAD, they are distributed over all nodes. Each
+    With the `strategy` PACK, ranks fill one node after another; with SPREAD, ranks are distributed over all nodes. Each
     rank has its own GPU if the cluster has enough GPUs. If a rank is lost, all ranks end and restart from the newest
     checkpoint, up to --distributed.max-restarts times.
     """
@@ -54,7 +54,7 @@ def check(config: Resolved) -> None:
 class RayStarter:
     """Starts a Ray actor for each rank, inside one placement group. If a rank is lost, all ranks end."""
 
-    settle_s = 40.0  # Within `settle_s`, Ray detects a lost node by missing heartbeats.
+    settle_s = 40.0  # Ray detects a lost node within 40 s, by missing heartbeats.
     counters = None
 
     def __init__(self, config: Resolved, ray: Any, run: RunFolder, strategy: str, env_steps: int | None):
@@ -98,7 +98,7 @@ class RayStarter:
         for rank, (node, _, _, actor) in enumerate(placed):
             of_node = nodes.count(node)
             setup = {"rank": rank, "size": size, "local_rank": rank - nodes.index(node), "local_size": of_node}
-            setup["ranks_on_gpus"] = 1 if self._bundle["GPU"] else of_node  # With Ray, a rank sees only its own GPU.
+            setup["ranks_on_gpus"] = 1 if self._bundle["GPU"] else of_node  # With Ray, each rank sees only its own GPU.
             environment = {"RANK": rank, "WORLD_SIZE": size, "MASTER_ADDR": host, "MASTER_PORT": port}
             calls.append(actor.start.remote(self._setup | setup, {k: str(v) for k, v in environment.items()}))
         pids = self._ray.get(calls, timeout=START_S)
@@ -137,8 +137,8 @@ class RankActor:
         return self._rank.pid
 
     def poll(self) -> tuple[int | None, str, dict[str, Any], bytes]:
-        """Wait for POLL_S seconds. Return the exit code of the rank's process, a line about why it ended, its reply,
-        and its new output."""
+        """Wait for POLL_S seconds. Return the exit code, the reply and the new output of the rank's process, and a line
+        about why the process ended."""
         time.sleep(POLL_S)
         self._rank.poll()
         return self._rank.code, self._rank.ending, self._rank.reply, self._output.read() or b""

@@ -124,7 +124,7 @@ def cluster_ray(address: str) -> Iterator[Any]:
     """
     check_address(address)
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    # By default, Ray tries to connect 20 times, which takes 14 minutes if another program listens at the address.
+    # By default, Ray tries to connect 20 times, for 14 minutes if another program listens at the address.
     os.environ.setdefault("RAY_NUM_REDIS_GET_RETRIES", "2")
     ray = load_ray()
     if ray.is_initialized():
@@ -179,7 +179,7 @@ def beside(ray: Any) -> Any:
 MARK = "ACCEL_RL_RAY_FOLDER"
 """All processes of a Ray session have this environment variable, which contains the session's folder."""
 DRIVER_LOG = "python-core-driver-"
-IN_ORDER = b"."  # A driver that ends normally writes `IN_ORDER` to its watcher.
+IN_ORDER = b"."  # At a normal end, a driver writes `IN_ORDER` to its watcher process.
 GRACE_S = 1.0  # At the end of a session, the processes that still run after GRACE_S seconds are killed.
 KILL_S = 20.0  # Killed processes must end within KILL_S seconds.
 
@@ -202,9 +202,9 @@ def marked(folder: str) -> Iterator[None]:
 
 @contextmanager
 def watched(folder: str = "") -> Iterator[None]:
-    """Run a watcher process. The watcher reports if this process dies. With `folder`,
-    the folder of a Ray session that this process has started, the watcher ends the session and removes the folder after
-    the `with` block or this process's death."""
+    """Run a watcher process. The watcher reports if this process dies. `folder` is the folder of a Ray session that
+    this process has started, if any. After the `with` block or this process's death, the watcher ends the session and
+    removes the folder."""
     read, write = os.pipe()
     try:
         process = subprocess.Popen(

@@ -32,7 +32,7 @@ class Setup:
     """The settings of the run, from `Resolved.to_dict`"""
     folder: str
     """The path of the run folder, in which each member has a subfolder. On machines that do not share the driver's file
-    system, it is a local folder."""
+    system, this path is a local folder."""
     name: str
     """The names of all Ray actors of the run begin with this name."""
     sys_path: list[str] = field(default_factory=lambda: [p or os.getcwd() for p in sys.path])

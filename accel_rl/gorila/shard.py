@@ -47,7 +47,7 @@ def tensor_over(array: Any) -> Tensor:
 
 def _pickled(message: "Push | Pulled") -> tuple[Any, ...]:
     """Pickle a message's tensor as a NumPy array. Ray copies an array once, to its object store, and maps it into the
-    receiver's memory; it would copy a tensor three times."""
+    receiver's memory; Ray would copy a tensor three times."""
     values = [getattr(message, name) for name in message.__slots__]
     return _unpickled, (type(message), *(x.numpy() if isinstance(x, Tensor) else x for x in values))
 

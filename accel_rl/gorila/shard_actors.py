@@ -17,7 +17,7 @@ class ShardActor:
     """The Ray actor of one shard. Ray executes the calls that all processes make to this actor one after another."""
 
     def __init__(self, shard: Shard):
-        # The allocator must be configured before torch is imported, so that freed message memory is reused.
+        # `before_torch` configures the allocator to reuse the memory of earlier messages.
         before_torch()
         torch.set_num_threads(1)
         self._shard = shard
@@ -93,7 +93,7 @@ class RayShards:
     def refresh(self, timeout_s: float) -> None:
         """Request a new status (version, counts) of each shard, and wait for the answers. A shard that does not answer
         keeps its old status."""
-        self._asked = [None] * len(self.names)  # The answers to earlier status calls are dropped.
+        self._asked = [None] * len(self.names)  # Answers to earlier calls of `status` are ignored.
         calls = [self._call(i, "status") for i in range(len(self.names))]
         for i, call in enumerate(calls):
             with suppress(ShardUnavailable):

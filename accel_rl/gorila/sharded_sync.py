@@ -58,20 +58,19 @@ class ShardedSync(GradientSync):
         self._build_optimizer = build_optimizer
         self._versions: list[Version | None] = [None] * len(self.parts)
         self._sequence = 0  # The sequence number of the learner's last push
-        # Pulls are numbered.
-        # `_taken` stores the number of each shard's last pull that returned parameters.
-        # `_in_flight` stores, for each unanswered update, a pair (push, pull) per shard.
+        # `_pulls` is the number of pulls requested so far. `_taken` stores the number of each shard's last pull that
+        # returned parameters. `_in_flight` stores, for each unanswered update, a pair (push, pull) per shard.
         self._pulls, self._taken = 0, [0] * len(self.parts)
         self._in_flight: deque[list[tuple[ActorCall, _Pull]]] = deque()
-        self._snapshots: list[Snapshot] = []  # The state of the shards in a checkpoint
+        self._snapshots: list[Snapshot] = []  # The shards' states in a loaded checkpoint
         self._outliers = OutlierGuard(config.outlier_deviations, usual_loss)
         self.skips = SkippedUpdates(torch.device("cpu"))
         self.counts = Counter[str]()
         """The number of pushes with each answer of the shards, and `lost` pushes without an answer, which a shard may
         or may not have applied. One update consists of one push to each shard. `outliers` counts the gradients that the
         learner discarded because the loss of the batch was an outlier."""
-        self.refreshed = 0  # Counts the pulls of the parameters.
-        self.bytes_moved = 0  # Counts the bytes of gradients pushed and parameters pulled.
+        self.refreshed = 0  # Number of times that new parameters were pulled
+        self.bytes_moved = 0  # Bytes of gradients pushed and parameters pulled
         self.times = {"sync_s": 0.0}
 
     # -- shards ------------------------------------------------------------
@@ -228,7 +227,7 @@ class OutlierGuard:
     first 1 / SHARE losses have equal weights; afterwards, the weight of older losses decays exponentially. The mean and
     the deviation include outliers, so that the guard adapts to a lasting change of the loss.
 
-    `usual` is not in Nair et al.: it is an upper bound on what one transition with an unexpected reward can add to the
+    `usual` is this project's addition: an upper bound on what one transition with an unexpected reward can add to the
     loss of a batch. Without `usual`, if rewards are rare, the guard would discard batches because they contain a
     reward. For example, in Pong (batches of 8, 20,000 updates) the guard discarded 26 % of the batches with a won
     point, and 0.6 % of the batches with lost points only.

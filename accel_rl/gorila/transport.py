@@ -15,7 +15,7 @@ Method = Literal["join", "push", "pull", "status", "snapshot"]
 
 
 class ShardUnavailable(RunError):
-    """A shard did not answer a call in time, or is lost. The shard may have executed the call even so."""
+    """A shard did not answer a call in time, or is lost. The shard may nevertheless have executed the call."""
 
 
 class ActorCall:
@@ -85,7 +85,7 @@ class ShardCalls:
 
     def __init__(self, transport: ActorTransport, timeout_s: float):
         self.transport, self._timeout_s = transport, timeout_s
-        # Time of the first unanswered call of each shard, or None if the shard has answered all calls
+        # For each shard, the time of its first unanswered call, or None if it answered its last call
         self._silent_since: list[float | None] = [None] * transport.shards
 
     def ask(self, shard: int, method: Method, *arguments: Any) -> Any:

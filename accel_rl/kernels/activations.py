@@ -25,7 +25,7 @@ def layer_norm(x: Tensor, shape: tuple[int, ...], weight: Tensor, bias: Tensor, 
     [*shape].
 
     The kernel requires that the tensors are contiguous float32 on a CPU, that epsilon is 1e-5, and that no gradient is
-    needed. Each row of the result does not depend on the batch size or the number of threads, bit for bit.
+    needed. Each row of the result is bitwise identical for any batch size and number of threads.
     """
     module = native.compiled_for(x, weight, bias) if epsilon == EPSILON else None
     if module is None:

@@ -21,7 +21,7 @@ def conv2d(
     x = x.gather() if isinstance(x, FrameStacks) else x
     of_bytes = of_bytes and x.dtype == torch.uint8
     if x.device.type == "cpu" and x.dtype == torch.float32 and conv_bf16_amx.multiplies_bfloat16():
-        x = x.to(torch.bfloat16)  # Under bfloat16 autocast, norm layers return float32.
+        x = x.to(torch.bfloat16)  # Norm layers return float32 even under autocast.
     if conv_bf16_amx.supports(x, weight, stride, padding):
         return conv_bf16_amx.conv_bf16_amx(x, weight, bias, stride, padding, relu)
     if conv_f32_winograd.supports(x, weight, stride, padding):

@@ -37,7 +37,7 @@ class HostStream:
     """A stream of the CPU, whose operations run in order on the host."""
 
     def wait_stream(self, other: object) -> None:
-        """Return immediately, because operations on the CPU are complete when they return."""
+        """Do nothing, because an operation on the CPU is complete before the next one begins."""
 
     def synchronize(self) -> None: ...
 
@@ -75,7 +75,7 @@ class Device(str):
         if not self.queues_work:
             return HostStream()
         if (stream := self._free_stream()) is None:
-            gc.collect()  # Deletes owners of earlier runs that are part of reference cycles.
+            gc.collect()  # Owners of earlier runs in reference cycles are freed.
             stream = self._free_stream()
         if stream is None:
             say_once(

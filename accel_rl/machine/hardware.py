@@ -57,7 +57,7 @@ def _cgroup_folders(controller: str, root: str | Path, proc: str | Path) -> set[
     for line in lines:
         _, controllers, path = line.split(":", 2)
         if controllers and controller not in controllers.split(","):
-            continue  # In cgroup v1, the line belongs to other controllers than `controller`.
+            continue  # In cgroup v1, each line lists some of the controllers.
         bases = [root / controllers, root / controller] if controllers else [root]
         for base in bases:
             folder = base / path.lstrip("/")
@@ -157,11 +157,11 @@ def cpu_name(cpuinfo: Path = CPUINFO) -> str:
     return values.get("model name", platform.machine()) + vectors
 
 
-@functools.cache  # The result is cached, because every step of a rollout needs it.
+@functools.cache  # cpu_flags is called at every step of a rollout.
 def cpu_flags(cpuinfo: Path = CPUINFO) -> frozenset[str]:
-    """Names of the processor's features in /proc/cpuinfo. Empty outside Linux."""
+    """Names of the processor's features in /proc/cpuinfo. The set is empty outside Linux."""
     values = _first_core(cpuinfo)
-    return frozenset(values.get("flags", values.get("Features", "")).split())  # Arm has Features.
+    return frozenset(values.get("flags", values.get("Features", "")).split())  # On Arm, the entry is named Features.
 
 
 def _first_core(cpuinfo: Path) -> dict[str, str]:
@@ -276,8 +276,8 @@ def siblings(processor: int) -> tuple[int, ...]:
 
 
 def hyperthreads(core: int, cpus: Path = Path(SYS) / "cpu") -> tuple[int, ...]:
-    """All logical processors that share the physical core of processor `core`, or only this one if Linux does not
-    report them."""
+    """All logical processors that share the physical core of the logical processor `core`, or only `core` if Linux does
+    not report the others."""
     try:
         return tuple(numbers((cpus / f"cpu{core}" / "topology" / "thread_siblings_list").read_text().strip()))
     except (OSError, ConfigError):

@@ -82,8 +82,7 @@ def place_processes(
         server_cores=tuple(server),
         torch_threads=threads,
         device=device,
-        # In a concurrent run, acting and learning use the same number of threads.
-        # BLAS has a single number of threads for the whole process.
+        # In a concurrent run, acting uses as many threads as learning: BLAS has one setting per process.
         act_threads=1 if on_gpu else threads if concurrent else max(1, threads // 2),
         learner_cores=tuple(learning) if pinned else (),
     )

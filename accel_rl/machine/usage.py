@@ -45,7 +45,7 @@ class Stall:
 
 def cpu_ns(pid: int) -> int:
     """CPU time of all threads of a process. If a thread is ready to run, or if the kernel does not report nanoseconds,
-    return the current time instead: it always changes, so the process is not considered stalled."""
+    return the current time, so that the process is never considered stalled."""
     total = 0
     try:
         for thread in os.listdir(f"/proc/{pid}/task"):

@@ -5,7 +5,7 @@ from typing import Any
 
 
 def flat(config: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
-    """Pairs such as (env.game, pong)."""
+    """Yield (full name, value) of each setting, such as (env.game, pong)."""
     for key, value in config.items():
         if isinstance(value, Mapping):
             yield from flat(value, f"{prefix}{key}.")

@@ -58,7 +58,7 @@ def spread(columns: Sequence[Column], points: int) -> tuple[np.ndarray, np.ndarr
 
 
 CHARACTERS = 10
-"""Characters of legend text per inch"""
+"""Number of characters that fit in an inch of legend text"""
 UNFINISHED = ", unfinished (o)"
 
 
@@ -192,7 +192,7 @@ def drawn(curves: list[Curve], x: str, y: str, kind: str = "png") -> bytes:
             if len(curve.x) > 1:
                 panel.fill_between(grid, low, high, alpha=0.2, color=c, linewidth=0)
         panel.set_xlabel(X_LABELS.get(x, x))
-        # A run of several games has a score in percent of human.
+        # The score of a run of several games is human-normalized.
         panel.set_ylabel(Y_LABELS.get(y, y) + (", % of human" if "," in game and y in (*Y_LABELS, "new_score") else ""))
         panel.locator_params(nbins=6)
         if x == "env_steps":

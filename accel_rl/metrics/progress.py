@@ -118,7 +118,7 @@ class ProgressDisplay:
             self._output = notebook_output()
 
     def update(self, done: int, score: float) -> None:
-        """`update` is fast enough to be called after every rollout."""
+        """Display the progress, unless it was displayed shortly before. `update` may be called after every rollout."""
         now = time.monotonic()
         interval_s = BAR_INTERVAL_S if self._bar else NOTEBOOK_INTERVAL_S if self._output else PLAIN_INTERVAL_S
         if now - self._shown < interval_s:

@@ -31,8 +31,8 @@ class Sink:
 
     @classmethod
     def check_settings(cls, config: Any) -> None:
-        """Raise ConfigError if the sink cannot work. Called before the run's folder is created. `config` is the
-        `TrainConfig` of the run."""
+        """Raise ConfigError if the sink cannot work. `check_settings` is called before the run's folder is created.
+        `config` is the `TrainConfig` of the run."""
 
     def open(self, settings: dict[str, Any], folder: Path, env_steps: int) -> None:
         """Called once in each process of the run, before its first row. `settings` are those of config.json. `folder`

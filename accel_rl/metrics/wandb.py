@@ -29,7 +29,7 @@ def check_wandb(mode: str) -> None:
 
         os.environ.setdefault("WANDB_SILENT", "true")
         try:
-            # Versions of wandb before 0.31 have no parameter `prompt`.
+            # `login` has the parameter `prompt` only since wandb 0.31.
             has_key = "prompt" not in inspect.signature(wandb.login).parameters or wandb.login(
                 prompt=False, verify=False
             )
@@ -64,9 +64,9 @@ class WandbSink(Sink):
 
 
 def wandb_sink(config: Any, folder: Path) -> list[Sink]:
-    """Return a sink for Weights & Biases, or [] if the sink is disabled or wandb cannot start (a message is printed
-    once). If the server does not answer in time, wandb writes offline files. Raises ConfigError if the run's folder
-    contains a settings file of wandb."""
+    """Return a list with the sink of Weights & Biases, which is empty if the sink is disabled or wandb cannot start (a
+    message is printed once). If the server does not answer in time, wandb writes offline files. Raises ConfigError if
+    the run's folder contains a settings file of wandb."""
     if config.wandb == "disabled":
         return []
     os.environ.setdefault("WANDB_SILENT", "true")
@@ -99,8 +99,7 @@ def wandb_sink(config: Any, folder: Path) -> list[Sink]:
 
 
 def _run_id(folder: Path) -> str:
-    """The id by which Weights & Biases knows the run, from the run folder, so that a resumed run continues its
-    curve."""
+    """Return the run's id in Weights & Biases, which a resumed run keeps, so that its curves continue."""
     file = folder / "wandb_id"
     if not file.exists():
         write_durably(file, f"{os.urandom(4).hex()}\n".encode())

@@ -96,9 +96,9 @@ def body_of_streams(
     spec: EnvSpec, network: str, layer_norm: LayerNorm, hidden: tuple[int, ...], activation: str, normalize: bool,
     default: int,
 ) -> tuple[nn.Module, int, int]:  # fmt: skip
-    """`body` without its last fully connected layer, the number of features, and the width of the missing layer, which
-    each stream has separately (0 after a user's module without layers). For vectors, `body` has two layers of the width
-    `default`, unless `hidden` is given."""
+    """Return `body` without its last fully connected layer, the number of its features, and the width of the missing
+    layer (0 after a user's module without layers). Each stream has a missing layer of its own. For vectors, `body` has
+    two layers of the width `default`, unless `hidden` is given."""
     front, features, widths = _front(spec, network, layer_norm, (default, default))
     *first, last = hidden or widths or (0,)
     net, features = _with_layers(front, features, tuple(first), layer_norm, activation)

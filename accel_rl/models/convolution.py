@@ -109,7 +109,7 @@ class ConvNet(nn.Module):
 
     layers: ClassVar[tuple[tuple[int, int, int, Padding], ...]]
     hidden: ClassVar[int] = 512
-    has_own_norms: ClassVar[bool] = False  # Whether the class defines layer norms, whatever `layer_norm` is
+    has_own_norms: ClassVar[bool] = False  # Whether the network ignores `layer_norm` and has fixed layer norms
 
     def __init__(
         self, channels: int, height: int, width: int, hidden: int | None = None, layer_norm: LayerNorm = "none"

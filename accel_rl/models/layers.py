@@ -17,7 +17,7 @@ activation, or no layer norm (`none`). With `before-channels`, a norm is over th
 
 def orthogonal_(layer: Layer, gain: float) -> Layer:
     """Orthogonal weights (Saxe et al. 2014) and zero biases."""
-    if not layer.weight.is_meta:  # A meta tensor has no memory to fill, and torch 2.11 would import torch's compiler.
+    if not layer.weight.is_meta:  # A meta tensor has no values, and torch 2.11 would import its compiler.
         nn.init.orthogonal_(layer.weight, gain)
     assert layer.bias is not None
     nn.init.zeros_(layer.bias)
@@ -93,14 +93,14 @@ class RunningNorm(nn.Module):
 
 
 class Norm(nn.LayerNorm):
-    """The norm is over the last axes of x [N, *shape]."""
+    """A layer norm over the last axes of x [N, *shape]."""
 
     def forward(self, x: Tensor) -> Tensor:
         return layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)
 
 
 class ChannelNorm(Norm):
-    """The norm is over the last axis of x [N, H, W, C], with flax's epsilon."""
+    """A layer norm over the last axis of x [N, H, W, C], with flax's epsilon."""
 
     def __init__(self, channels: int):
         super().__init__(channels, eps=1e-6)

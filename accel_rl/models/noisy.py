@@ -31,7 +31,7 @@ class NoisyLinear(nn.Linear):
         y = super().forward(x)
         if not noisy:
             return y
-        # Two products with x [N, inputs] take less time than adding the noise to the weights for each batch.
+        # For each batch, two products with x [N, inputs] take less time than adding noise to the weights.
         return y + self.noise_out * F.linear(x * self.noise_in, self.sigma_weight, self.sigma_bias)
 
 

@@ -92,7 +92,7 @@ class QNetwork(nn.Module):
         self, spec: EnvSpec, network: str, layer_norm: LayerNorm, hidden: tuple[int, ...], activation: str,
         normalize: bool,
     ) -> tuple[nn.Module, int, int]:  # fmt: skip
-        """The body, its number of features, and the width of the streams' hidden layers."""
+        """Return the body, its number of features, and the width of the streams' hidden layers."""
         return body_of_streams(spec, network, layer_norm, hidden, activation, normalize, VECTOR_HIDDEN)
 
     def outputs(self, obs: Tensor, noise: bool = True) -> Tensor:

@@ -22,7 +22,7 @@ class ResidualBlock(nn.Module):
         self.relu_0 = NormedReLU((*size, channels) if self.of_channels else (channels, *size), layer_norm)
 
     def forward(self, x: Tensor) -> Tensor:
-        y = x.clone()  # The ReLU may overwrite its argument.
+        y = x.clone()  # The ReLU may overwrite y, but x is needed for the sum.
         y = self.relu_0(y.permute(0, 2, 3, 1)).permute(0, 3, 1, 2) if self.of_channels else self.relu_0(y)
         return x + self.conv_1(self.conv_0(y))
 
@@ -76,8 +76,8 @@ class ImpalaNet(ConvNet):
 
 
 def _pool(size: tuple[int, int], to: int) -> nn.Module:
-    """Adaptive max pooling to the size `to`. If the input size is 2 x `to` - 1, the equal `MaxPool2d` is used, whose
-    gradient a GPU adds up in a fixed order."""
+    """Adaptive max pooling to the size `to`. If the input size is 2 x `to` - 1, the same pooling is done by
+    `MaxPool2d`, because a GPU sums the gradient of `MaxPool2d` in a fixed order."""
     return nn.MaxPool2d(3, 2, 1) if set(size) == {2 * to - 1} else nn.AdaptiveMaxPool2d(to)
 
 
@@ -101,5 +101,5 @@ class BTRNet(ImpalaNet):
 
 @cache
 def impala_network(width: int) -> type[ImpalaNet]:
-    """A subclass of ImpalaNet with `width` times as many channels."""
+    """Return a subclass of ImpalaNet with `width` times as many channels."""
     return ImpalaNet if width == 1 else type(f"ImpalaNet{width}", (ImpalaNet,), {"width": width})

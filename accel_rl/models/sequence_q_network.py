@@ -56,7 +56,7 @@ class SequenceQNetwork(QNetwork):
         """The one-hot actions and the rewards [T, n, A + 1], from the last actions and rewards [T, n, 2]."""
         action, reward = last.unbind(-1)
         one_hot = action.unsqueeze(-1) == torch.arange(self.n_actions, device=last.device)
-        # A reward that is not finite would stay in the LSTM's state beyond the end of the episode.
+        # A reward that is not finite is replaced by 0, or the LSTM's state would stay NaN after the episode.
         known = ~first & reward.isfinite()
         values = torch.cat([one_hot.float(), reward.unsqueeze(-1)], -1)
         return torch.where(known.unsqueeze(-1), values, 0)

@@ -9,13 +9,12 @@ EPSILON = 1e-12
 
 
 class SpectralNorm(nn.Module):
-    """Divides a weight [D, ...] by an estimate of the largest singular value of the matrix [D, inputs] with the same
-    numbers.
+    """Divides a weight [D, ...] by an estimate of its largest singular value, as a matrix [D, inputs].
 
     In train mode, each call first makes one power iteration. In eval mode, the vectors u [D] and v [inputs] do not
     change, so acting, evaluations and target networks change no state. In BTR's code, acting, evaluations and target
-    networks iterate, too. u and v are buffers, which checkpoints and copies of the network contain. u and v are changed
-    in place, because CUDA graphs read them at fixed addresses.
+    networks also make power iterations. u and v are buffers, which checkpoints and copies of the network contain. u and
+    v are changed in place, because CUDA graphs read them at fixed addresses.
     """
 
     has_mode = True
@@ -31,7 +30,7 @@ class SpectralNorm(nn.Module):
 
     @torch.no_grad()
     def iterate(self, weight: Tensor, times: int = 1) -> None:
-        if weight.is_meta:  # A meta tensor has no values to normalize, and torch would import its compiler.
+        if weight.is_meta:  # A weight on the meta device has no values, and its operations import torch's compiler.
             return
         matrix = weight.flatten(1)
         for _ in range(times):
@@ -42,6 +41,6 @@ class SpectralNorm(nn.Module):
         with torch.autocast(weight.device.type, enabled=False):
             if self.training:
                 self.iterate(weight)
-            # The next call may change u and v before the backward pass reads them.
+            # u and v are copied, because the next call may change them before the backward pass reads them.
             u, v = self.u.clone(), self.v.clone()
             return weight / torch.dot(u, torch.mv(weight.flatten(1), v))

@@ -15,8 +15,8 @@ LOG_2_PI = 1.8378770664093453
 
 class Policy(Protocol):
     """A distribution of actions, given by outputs [..., K] of a network. The network computes the first `heads` outputs
-    from the observation; the last `deviations` outputs are parameters that do not depend on the observation. An action
-    has the shape [...], or [..., D] with D numbers."""
+    from the observation; the last `deviations` outputs are parameters that do not depend on the observation. Actions
+    have the shape [...], or [..., D] if each action consists of D numbers."""
 
     heads: int
     deviations: int
@@ -64,8 +64,8 @@ class Categorical:
 
 
 class Factorized:
-    """D independent choices; choice d is one of choices[d]. The outputs are the logits of choice 0, then those of
-    choice 1, and so on."""
+    """Actions of D independent choices. Choice d has choices[d] options. The outputs are the logits of choice 0, then
+    those of choice 1, and so on."""
 
     deviations = mask = 0
 
@@ -94,7 +94,8 @@ class Factorized:
 
 class Gaussian:
     """D independent normal distributions (Schulman et al. 2017, section 6.1). The outputs are D means, then D
-    logarithms of standard deviations. The environment clips the actions to its bounds, so that log_prob is exact."""
+    logarithms of standard deviations. Samples are not clipped, so that log_prob is exact; the environment clips actions
+    to its bounds."""
 
     mask = 0
 

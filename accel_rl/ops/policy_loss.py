@@ -81,6 +81,5 @@ def sample_categorical(logits: Tensor, uniform: Tensor) -> Tensor:
     """Draw actions [N] int64 from logits [N, A] by inverting the cumulative distribution function at `uniform` [N] in
     [0, 1)."""
     cdf = torch.softmax(logits, -1).cumsum(-1)
-    # Rounding may leave the last entry of the cumulative distribution function below 1, so an index past the end is
-    # clamped.
+    # If rounding makes the last entry of `cdf` smaller than `uniform`, the last action is drawn.
     return (cdf <= uniform.unsqueeze(-1)).sum(-1).clamp_(max=logits.shape[-1] - 1)

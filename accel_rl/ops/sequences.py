@@ -21,9 +21,9 @@ def unscaled(x: Tensor, epsilon: float) -> Tensor:
 
 
 def n_step_return(reward: Tensor, discount: Tensor, next_value: Tensor, ends: Tensor, n: int) -> Tensor:
-    """r_t + gamma r_{t+1} + ... + gamma^n V(s_{t+n}) [T - n + 1, N] of the first T - n + 1 steps. The return stops
-    after a step that `ends` [T, N] bool the episode or its return. `reward`, `discount` (gamma, or 0 at a termination)
-    and `next_value` (the value V(s_{t+1}) of the observation after each step) are [T, N]."""
+    """r_t + gamma r_{t+1} + ... + gamma^n V(s_{t+n}) [T - n + 1, N] of the first T - n + 1 steps. Where `ends` [T, N]
+    bool is true, the return does not continue after the step. `reward`, `discount` (gamma, or 0 at a termination) and
+    `next_value` (the value V(s_{t+1}) of the observation after each step) are [T, N]."""
     steps = len(reward) - n + 1
     total = torch.zeros_like(reward[:steps])
     value, factor = total, torch.ones_like(total)
@@ -39,6 +39,7 @@ def n_step_return(reward: Tensor, discount: Tensor, next_value: Tensor, ends: Te
 
 
 def mixed_priority(error: Tensor, mask: Tensor, eta: float) -> Tensor:
-    """eta max_t |error_t| + (1 - eta) mean_t |error_t| [N] over the steps in `mask` [T, N] bool, or 0 without any."""
+    """eta max_t |error_t| + (1 - eta) mean_t |error_t| [N] over the steps t where `mask` [T, N] bool is true, or 0 if
+    `mask` is false at all steps."""
     size = torch.where(mask, error.abs(), 0)
     return eta * size.amax(0) + (1 - eta) * size.sum(0) / mask.sum(0).clamp(min=1)

@@ -42,7 +42,7 @@ class FlatParameters:
         self._show()
 
     def place_gradient(self, message: Tensor) -> None:
-        """All later gradients are written to `message` [P + 2], such as shared memory."""
+        """Write all later gradients to `message` [P + 2], which may be shared memory."""
         assert message.shape == self.message.shape and message.dtype == self.message.dtype
         message.copy_(self.message)
         self.message, self.grad = message, message[:-2]
@@ -74,7 +74,7 @@ class FlatParameters:
                 grads.append(p.grad)
             p.grad = view
         if views:
-            torch._foreach_copy_(views, grads)  # On a GPU, one operation copies all tensors.
+            torch._foreach_copy_(views, grads)  # On a GPU, one kernel copies all gradients.
 
     def layers(self) -> Iterator[tuple[str, slice]]:
         """(name, slice of the flat vector) of each parameter tensor, in order."""

@@ -27,8 +27,8 @@ class Optimizer(Protocol):
 
     def step(self, data: Tensor, grad: Tensor, learning_rate: Rate, finite: Tensor | None = None) -> None:
         """`finite` [] bool, on a GPU, is true if loss and gradient are finite; the host does not know its value. If
-        `finite` is false, the gradient is all zeros, and parameters and state must not change. None means that loss and
-        gradient are finite."""
+        `finite` is false, the gradient is all zeros, and parameters and state must not change. If `finite` is None,
+        loss and gradient are finite."""
 
     def state_dict(self) -> dict[str, Any]: ...
 

@@ -14,12 +14,12 @@ from accel_rl.optim.torch_optimizer import FLAG, PREFIX, find_torch_optimizer, m
 from accel_rl.text.errors import ConfigError, nearest
 from accel_rl.text.notes import say_once
 
-# The fused operation is called directly, because torch.optim adds overhead to each step. The fused operation is
+# torch's fused operation for Adam is called directly, because torch.optim adds overhead to each step. The operation is
 # private, so later versions of torch may lack it.
 FUSED_ADAM: Any = getattr(torch, "_fused_adam_", None)
 BETA_2 = 0.999
 SMALLEST = torch.finfo(torch.float32).tiny
-SETTLED = 1e-14  # When beta_2^t is below SETTLED, the factors of step t's learning rate no longer change in float32.
+SETTLED = 1e-14  # When beta_2^t < SETTLED, the bias correction of step t is 1 in float32.
 
 
 class Adam(ElementWise):
@@ -94,16 +94,16 @@ class Adam(ElementWise):
             FUSED_ADAM([data], [grad], [mean], [square], [], [step], **settings)
         else:
             say_once("torch has no _fused_adam_: torch.optim makes the steps of Adam, which is slower")
-            adam([data], [grad], [mean], [square], [], [step - 1], fused=True, **settings)  # `adam` adds 1 to the step.
+            adam([data], [grad], [mean], [square], [], [step - 1], fused=True, **settings)  # `adam` adds 1 to `step`.
 
     def _update_on_gpu(
         self, data: Tensor, grad: Tensor, mean: Tensor, square: Tensor, learning_rate: Rate, finite: Tensor | None
     ) -> None:
-        """The form with `epsilon_hat`. The bias correction of the learning rate depends on the number of steps, which
-        only the GPU knows, so the correction is read from a table on the GPU."""
+        """A step of the form `epsilon_hat`. The bias correction of the learning rate depends on the number of steps,
+        which only the GPU knows, so the correction is read from a table on the GPU."""
         assert self._count is not None
         keep = torch.ones_like(self._count) if finite is None else finite.to(self._count.dtype)
-        share_1 = (1 - self.beta_1) * keep  # A factor of 0 leaves the moments unchanged.
+        share_1 = (1 - self.beta_1) * keep  # If an update is skipped, the factors 0 leave the moments unchanged.
         share_2 = (1 - self.beta_2) * keep
         mean.lerp_(grad, share_1)
         square.lerp_(grad.square(), share_2)
@@ -116,7 +116,7 @@ class Adam(ElementWise):
         return (1 - self.beta_2**step).sqrt() / (1 - self.beta_1**step)
 
     def _denominator(self, square: Tensor) -> Tensor:
-        """The numbers [P] by which the running mean of the gradient is divided in a step on a GPU."""
+        """The denominators [P] of a step on a GPU, by which the running mean of the gradient is divided."""
         return square.sqrt().add_(self.epsilon)
 
     def epsilon_at(self, steps: int) -> float:
@@ -233,12 +233,12 @@ class RMSProp(ElementWise):
 
     def _update(self, part: slice, data: Tensor, grad: Tensor, learning_rate: Rate, finite: Tensor | None) -> None:
         square = self.square[part]
-        # If an update is skipped, alpha is 1 and the gradient is zero, so the average does not change.
+        # If an update is skipped, alpha is 1 and the gradient is zero, so the running mean of g^2 does not change.
         alpha: Rate = self.alpha if finite is None else found_inf(finite).clamp(min=self.alpha)
         variance = square.mul_(alpha).addcmul_(grad, grad, value=1 - self.alpha)
         if self.mean is not None:
             mean = self.mean[part].mul_(alpha).add_(grad, alpha=1 - self.alpha)
-            # Rounding errors can make the variance negative.
+            # Rounding errors can make v - m^2 negative.
             variance = torch.addcmul(square, mean, mean, value=-1).clamp_(min=0)
         if self.epsilon_inside:
             denominator = variance.add(self.epsilon).sqrt_()

@@ -35,10 +35,9 @@ class TorchOptimizer:
         begin = getattr(self._optimizer, "_init_group", None)
         if begin is None:
             raise ValueError(f"{cls.__name__}: torch.optim optimizers with a state for each parameter are supported")
-        # This call creates the optimizer's state before the first step.
+        # `_init_group` creates the optimizer's state before the first step.
         begin(self._group, *([] for _ in range(len(inspect.signature(begin).parameters) - 1)))
-        # torch sets SGD's momentum to the first gradient. A momentum of zero before the first step gives the same
-        # result.
+        # SGD's momentum begins at zero, so that torch's first step sets it to the first gradient, as without a state.
         if isinstance(self._optimizer, torch.optim.SGD) and self._group["momentum"]:
             self._optimizer.state[self._parameter]["momentum_buffer"] = torch.zeros_like(self._parameter.data)
 
@@ -65,7 +64,7 @@ class TorchOptimizer:
             x.copy_(torch.where(finite, x, old))
 
     def state_dict(self) -> dict[str, Any]:
-        """Vectors [P] and numbers."""
+        """The optimizer's state: vectors [P] and numbers."""
         return {name: x if x.dim() else float(x) for name, x in self._state.items()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

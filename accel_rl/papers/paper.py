@@ -15,10 +15,11 @@ from accel_rl.settings.registry import PAPERS, papers
 
 @dataclass(frozen=True)
 class Paper:
-    """`sections` returns a report's sections about those of the paper's tables and figures to which the given runs
-    belong. `published_tables` contain only the numbers in the paper. `hours` is the printed time for 50 M env steps of
-    the paper's run with the same settings, or None. `hours_note` describes the paper's machine. `differences` are the
-    settings in which a run differs from the paper's run. `run_name` is a run's name in the paper's figures, or ""."""
+    """`sections` returns the report's sections: the paper's tables and figures to which the given runs belong.
+    `published_tables` returns the tables with only the numbers in the paper. `hours` returns the hours for 50 M env
+    steps that the paper reports for a run with the given settings, or None. `hours_note` describes the paper's machine.
+    `differences` returns the settings in which a run differs from the paper's run, and `run_name` returns the run's
+    name in the paper's figures, or ""."""
 
     name: str
     year: int

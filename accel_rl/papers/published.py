@@ -17,7 +17,7 @@ def published_by(paper: str) -> dict[str, Any]:
 
 
 def wanted(paper: str, *names: str) -> dict[str, Any]:
-    """{setting: value} of a paper's runs in all of the given rows, columns or tables. A value may be a list of
+    """{setting: value} of the runs in the rows, columns or tables `names` of a paper. A value may be a list of
     equivalent values."""
     result = published_by(paper)["settings"]
     return {setting: value for name in names for setting, value in result[name].items()}

@@ -124,7 +124,7 @@ def _texts(cls: type) -> dict[str, str]:
     """Maps each field that the class itself declares to the docstring below the field, without line breaks."""
     try:
         body: Any = ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0]
-    except (OSError, TypeError, SyntaxError):  # The class was not read from a file.
+    except (OSError, TypeError, SyntaxError):  # A class that was not read from a file has no source.
         return {}
     below = itertools.pairwise(body.body)
     texts: list[Any] = [pair for pair in below if [*map(type, pair)] == [ast.AnnAssign, ast.Expr]]
@@ -132,11 +132,11 @@ def _texts(cls: type) -> dict[str, str]:
 
 
 def help_text(prog: str, does: str, options: list[Option], main: Mapping[str, str], modes: Mapping[str, str]) -> str:
-    """`main` maps each flag that is described first to its short form; the other options are then described in a line.
+    """`main` maps each flag that is described first to its short form; each other option is then described in one line.
     Without `main`, all options are described. `modes` maps each group of options that the text omits to the condition
-    under which they have an effect."""
+    under which the group has an effect."""
     width, lines = help_width(), [f"usage: {prog} [options]"]
-    for paragraph in does.strip().split("\n\n"):  # An indented paragraph contains commands.
+    for paragraph in does.strip().split("\n\n"):  # An indented paragraph contains commands, whose line breaks are kept.
         lines += ["", paragraph if paragraph.startswith(" ") else " ".join(paragraph.split())]
     by_flag, groups = {option.flag: option for option in options}, dict.fromkeys(option.group for option in options)
     if main:

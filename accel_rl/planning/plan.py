@@ -90,7 +90,7 @@ class RankPlan:
 
     @classmethod
     def acting(cls, config: Resolved) -> "RankPlan":
-        """The plan of an evaluation without training, on all usable cores. Raises ConfigError."""
+        """Plan an evaluation without training, on all usable cores. Raises ConfigError."""
         # The number of training environments only determines the number of workers; no training environments are built.
         envs = 2 * default_workers(config.device)
         return cls.resolve(replace(config, sampler=replace(config.sampler, envs=envs)))
@@ -177,8 +177,8 @@ def _emulator_on_cpu(env: ResolvedEnv, device: str) -> bool:
 
 
 def _fit_workers(config: Resolved, placement: Placement, groups: int) -> Placement:
-    """The largest number of worker processes that divides the number of environments. `groups` is the number of groups
-    of environments that each worker process steps."""
+    """Use the largest number of worker processes among which the environments can be divided evenly. Each worker
+    process steps `groups` groups of environments."""
     B = config.sampler.envs
     if B % groups:
         raise ConfigError(f"B={B} must divide by {groups} groups; use {-(-B // groups) * groups}")

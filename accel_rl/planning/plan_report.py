@@ -18,7 +18,8 @@ FASTER = (
     "precision: float32; DQN and Rainbow were 1.6 to 1.8 times as fast on an H200 with --precision tfloat32, and 1.2 "
     "to 1.5 times with --schedule concurrent"
 )
-"""Measured with batches of 512 (benchmarks/results/gpu_h200.md). The default precision is the papers' float32."""
+"""The speeds were measured with batches of 512 transitions (benchmarks/results/gpu_h200.md). The default precision is
+float32, as in the papers."""
 
 LEAST_WORKER_BYTES, LEAST_RANK_BYTES = 20 * 2**20, 100 * 2**20
 """Lower bounds for the private memory of a worker process and of a rank's process, without environments and
@@ -54,7 +55,8 @@ class RankMemory:
         return cls(s.buffers * rollout, simulators, processes, replay, where, s.on_device)
 
     def at_least(self) -> "RankMemory":
-        """A lower bound of the memory: `processes` replaces the upper bound `simulators`."""
+        """Return a lower bound of the rank's memory, in which the upper bound `simulators` is replaced by
+        `processes`."""
         return self if self.on_device else replace(self, simulators=self.processes)
 
     def on(self, device: str, rank_device: str) -> int:

@@ -38,7 +38,7 @@ def command(module: str, *arguments: str) -> list[str]:
     """The command that runs a module as `python -m` does, with this interpreter and its flags. The process must be
     started with the environment variables that `environment` returns."""
     flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # also used by multiprocessing
-    # With -P, modules in this file's folder do not hide top-level modules of the same name.
+    # Without -P, modules in this file's folder would hide top-level modules of the same name.
     safe = [] if sys.flags.safe_path else ["-P"]
     return [sys.executable, *flags, *safe, os.path.abspath(__file__), module, *arguments]
 
@@ -51,15 +51,15 @@ def environment(variables: Mapping[str, str] = os.environ, packages: Sequence[st
     return {**variables, VARIABLE: json.dumps(imports)}
 
 
-_starters: dict[int, Any] = {}  # Maps a process id to the process's executor of one thread; a fork needs its own.
+_starters: dict[int, Any] = {}  # {process id: executor of one thread}; a forked process needs a new one.
 
 
 def start(command: Sequence[str], **options: Any) -> "subprocess.Popen[bytes]":
     """Start a child process as `subprocess.Popen` does, from a thread that lives as long as this process.
 
     The thread must not end, because the kernel sends the child's signal of PR_SET_PDEATHSIG when the thread that
-    started the child ends. The child's stop signals are blocked until it calls `accept_signals`, so that a signal to
-    the whole process group does not kill a child that has not set its signal handlers.
+    started the child ends. Stop signals are blocked in the child until it calls `accept_signals`. Otherwise, a signal
+    to the whole process group could kill the child before it has set its signal handlers.
     """
     from concurrent.futures import ThreadPoolExecutor
 
@@ -72,8 +72,8 @@ def start(command: Sequence[str], **options: Any) -> "subprocess.Popen[bytes]":
 
 def reply_of(module: str, question: str, timeout_s: float) -> tuple[str, int | None]:
     """Run a module with a file descriptor and `question` as its arguments. Return (reply, exit code). The reply is the
-    line that the module writes to the descriptor, or "". The exit code is None if the child was killed, because it did
-    not end within timeout_s seconds, or within CLOSE_S seconds after its reply."""
+    line that the module writes to the descriptor, or "". A child that does not end within timeout_s seconds, or within
+    CLOSE_S seconds after its reply, is killed, and the exit code is None."""
     receiving, sending = os.pipe()
     with open(receiving, "rb", buffering=0) as pipe:
         process = start(
@@ -141,13 +141,13 @@ def run_program(run: Callable[[], int | None]) -> None:
     pid, exit_code, leave = os.getpid(), 1, os._exit
 
     def end() -> None:
-        if os.getpid() == pid:  # A fork of this process ends in the usual way.
+        if os.getpid() == pid:  # A process that is forked from this one ends in the usual way.
             for stream in (sys.stdout, sys.stderr):
                 with contextlib.suppress(AttributeError, OSError, ValueError):
                     stream.flush()
             leave(exit_code)
 
-    atexit.register(end)  # Functions registered later are called earlier.
+    atexit.register(end)  # atexit calls `end` after all functions that are registered later.
     try:
         exit_code = run() or 0
     except SystemExit as e:

@@ -29,10 +29,9 @@ def before_torch() -> None:
     if "torch" not in sys.modules:
         # OpenMP threads spin for about 0.1 ms, the time between two operations.
         os.environ.setdefault("GOMP_SPINCOUNT", "6000")
-        # During its import, NumPy's OpenBLAS starts a thread for each core, and no code of this project uses these
-        # threads. If OpenBLAS cannot start such a thread, it sends SIGINT to the process. When the process exits,
-        # OpenBLAS then waits for the thread with the failed thread's number, which may be a thread of torch that never
-        # ends.
+        # NumPy's import would start OpenBLAS threads, which this project does not use. If OpenBLAS cannot start one of
+        # these threads, it sends SIGINT to the process. At the end of the process, OpenBLAS then waits for the missing
+        # thread's number, which may be that of a torch thread that never ends.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if os.environ.get("LD_PRELOAD", "").find("malloc") >= 0:
         return
@@ -67,7 +66,7 @@ VECTOR_FUNCTIONS = (
 
 
 def tune_torch(threads: int) -> None:
-    """Set the number of intra-op threads, flush denormal numbers to zero (they take a hundred times as long), and call
+    """Set the number of intra-op threads, flush denormal numbers (which take a hundred times as long) to zero, and call
     every vector function once in a single thread.
 
     MKL chooses the implementation of a vector function at the function's first call. If several threads make the first
@@ -117,7 +116,7 @@ class Patience:
         self.left = seconds
 
     def spend(self, wait: Callable[[float], Result]) -> Result:
-        """Call `wait` with a time limit of at most SLICE_S seconds, and subtract the time that it took from the
+        """Call `wait` with a time limit of at most SLICE_S seconds, and subtract the time of the call from the
         budget."""
         began = time.monotonic()
         result = wait(max(0.0, min(self.left, SLICE_S)))

@@ -65,8 +65,8 @@ class OwnBatches(SingleProcess):
 class AsyncClock(Clock):
     """Counts env steps in the counters that all ranks share.
 
-    `watch` contains the other ranks' processes, unless a `RankGroup` replaces lost ranks. This rank kills the processes
-    in `watch` that stall. If a process is lost before the end of the run, the run stops.
+    `watch` contains the other ranks' processes, unless a `RankGroup` replaces lost ranks. This rank kills processes in
+    `watch` that stall, and stops the run if a process in `watch` is lost.
     """
 
     counters: SharedCounters

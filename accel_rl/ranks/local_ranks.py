@@ -21,8 +21,9 @@ from accel_rl.training.observers import Observers
 
 
 def launch(plan: RunPlan, run: RunFolder, state: dict[str, Any] | None, objects: Observers | None) -> Result:
-    """Train from a checkpoint's state, or from the beginning if `state` is None. Rank 0 builds callbacks and sinks by
-    their names, because `objects` cannot be sent to its process. Raises RunError with the number of the failed rank."""
+    """Train from a checkpoint's state, or from the beginning if `state` is None. `objects` cannot be sent to the
+    process of rank 0, which builds callbacks and sinks of metrics by their names. Raises RunError with the number of
+    the failed rank."""
     steps = state["env_steps"] if state else None
     return train_with_restarts(plan.config, run, steps, partial(LocalStarter, plan, run))
 
@@ -37,7 +38,7 @@ class LocalStarter:
         self._plan, config = plan, plan.config
         size, is_async = config.distributed.size, config.distributed.is_async
         self.counters = SharedCounters(size, config.window) if is_async else None
-        # The file through which synchronous ranks connect, or the central parameters
+        # Synchronous ranks connect through this file; asynchronous ranks share their central parameters in it.
         self._memory = os.memfd_create("accel_rl_ranks", os.MFD_CLOEXEC)
         self._fds = {"memory": self._memory, **({"counters": self.counters.fd} if self.counters else {})}
         sizes = {"size": size, "local_size": size, "ranks_on_gpus": size}

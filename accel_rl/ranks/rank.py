@@ -17,8 +17,8 @@ from accel_rl.training.signals import StopRequest
 
 
 def run(setup: dict[str, Any]) -> dict[str, Any]:
-    """Run a rank to its end, and return its result. The ranks of one machine inherit a file, through which synchronous
-    ranks connect, and which holds the central parameters of asynchronous ranks. Ranks of several machines connect
+    """Run a rank to its end, and return its result. The ranks of one machine inherit a file: synchronous ranks connect
+    through this file, and asynchronous ranks share their central parameters in it. Ranks of several machines connect
     through the environment variables of torchrun."""
     from accel_rl.distributed.process_group import choose_interface, environment_store, file_store
     from accel_rl.planning.plan import RankPlan
@@ -85,7 +85,7 @@ def _end(setup: dict[str, Any], code: int, reply: dict[str, Any]) -> NoReturn:
     os.write(setup["reply_fd"], json.dumps(reply).encode())
     sys.stdout.flush()
     sys.stderr.flush()
-    end_process(code)  # After a rank was lost, threads of torch's process group may never end.
+    end_process(code)  # Don't wait for threads of torch's process group: after a rank was lost, they may never end.
 
 
 if __name__ == "__main__":

@@ -69,7 +69,7 @@ class SharedCounters:
         return Totals(int(self._run[_FROM] + sums[_STEPS]), int(sums[_EPISODES]), int(sums[_UPDATES]))
 
     def of_rank(self, rank: int) -> int:
-        """The env steps of a rank, including its earlier processes."""
+        """The env steps of a rank, including those of the rank's earlier processes."""
         return int(self._counts[rank, _STEPS])
 
     def add(self, rank: int, env_steps: int, updates: int, episodes: EpisodeTracker) -> None:
@@ -88,7 +88,7 @@ class SharedCounters:
         self._beats[rank] += 1
 
     def rest(self, rank: int) -> None:
-        """Record that a rank starts or saves a checkpoint, during which it neither acts nor learns."""
+        """Record that a rank neither acts nor learns, because it starts or saves a checkpoint."""
         self._beats[rank] = 0
 
     def beats(self, rank: int) -> int:
@@ -112,8 +112,9 @@ class StalledRanks:
     """Finds the ranks that stall, from another process of the same machine."""
 
     def __init__(self, counters: SharedCounters, config: Resolved):
-        """A rank is stalled if it uses no CPU time for --distributed.timeout-s. A rank that neither acts nor learns
-        counts as stalled only after a longer time, because it may have to replace worker processes first."""
+        """A rank is stalled if it uses no CPU time for --distributed.timeout-s. A rank that uses CPU time but neither
+        acts nor learns may be replacing worker processes, and is stalled only after the additional time that this may
+        take."""
         sampler, self._cpu_s = config.sampler, config.distributed.timeout_s
         self._progress_s = self._cpu_s + max(sampler.timeout_s, sampler.start_timeout_s)
         self._counters = counters

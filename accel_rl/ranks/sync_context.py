@@ -49,7 +49,7 @@ class SyncClock(Clock):
 
     def agree(self, stop: bool, save: bool) -> tuple[bool, bool]:
         """Return whether any rank requests a stop, and otherwise whether rank 0 requests a checkpoint. A run that stops
-        always saves one."""
+        always saves a checkpoint."""
         wanted = 2 if stop else int(save and self._communicator.rank == 0)
         decided = int(self._communicator.all_reduce_max(torch.tensor(wanted)))
         return decided == 2, decided == 1
@@ -144,8 +144,8 @@ class SyncBarrier(Barrier):
 
     @contextmanager
     def saving(self) -> Iterator[None]:
-        """A context manager in which this rank writes its part of a checkpoint. Rank 0 writes last, so a
-        checkpoint of rank 0 implies the checkpoints of all ranks."""
+        """A context manager in which this rank writes its part of a checkpoint. Rank 0 writes last, so if rank 0's
+        checkpoint exists, those of all ranks exist."""
         self._turns += 1
         part, complete = f"part/{self._turns}/", f"complete/{self._turns}"
         with self._beating():

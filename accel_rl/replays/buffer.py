@@ -86,8 +86,7 @@ class ReplayBuffer:
         self.replay = config.build(spec, n_envs, NStep(n_step, gamma, reward_clip), device, seed)
         self._spec, self._B = spec, n_envs
         C = min(MOST_PENDING, self.replay.ring.L - n_step - stack)
-        # A rollout of up to C steps that have not been appended to the ring. The ring reads the frames from row S - 1
-        # on.
+        # The steps that have not been appended to the ring, at most C. Their frames begin at row S - 1 of `_frames`.
         self._frames: NDArray[Any] = np.zeros((stack - 1 + C, n_envs, *frame), self._type)
         self._finals: NDArray[Any] = np.zeros((C, n_envs, *frame), self._type)
         self._action = np.zeros((C, n_envs), np.int64)
@@ -96,8 +95,8 @@ class ReplayBuffer:
         self._terminated, self._truncated, self._valid = (np.zeros((C, n_envs), bool) for _ in range(3))
         self._pending = 0
         self._steps: NDArray[np.int64] = np.zeros(n_envs, np.int64)  # Steps since the episode's first observation
-        self._over = np.zeros(n_envs, bool)  # Whether the next step only resets the environment
-        self._last: Any = False  # Some pixels of the last observations' S - 1 newest frames
+        self._over = np.zeros(n_envs, bool)  # Whether the environment's next step is only a reset
+        self._last: Any = False  # Some pixels of the S - 1 newest frames of the last observations
 
     def add(self, obs: Any, action: Any, reward: Any, terminated: Any, truncated: Any, final_obs: Any = None) -> None:
         """Add one step of all environments: the observations [B, ...] before the step, and the actions, rewards,

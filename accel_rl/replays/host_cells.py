@@ -36,8 +36,7 @@ class HostCells:
         for k in range(self.n):
             position, after = (cells + k * self.B) % size, (cells + (k + 1) * self.B) % size
             flags = self.flags[position]
-            # If an episode begins although the previous one has not ended, a worker process was replaced, and a step is
-            # missing.
+            # If an episode begins before the last one has ended, a worker process was replaced and steps are missing.
             complete = ((flags & VALID) > 0) & (((flags & ENDED) > 0) | (self.age[after] > 0))
             good &= ~goes_on | complete
             goes_on &= (flags & (TERMINATED | ENDED)) == 0

@@ -21,8 +21,8 @@ class SumTree:
     """n weights >= 0, which are initially 0, and their partial sums. Weights are float32, and sums are float64."""
 
     def __init__(self, n: int, device: torch.device | str = "cpu", fanout: int = 0):
-        """Each entry of a level is the sum of `fanout` entries of the level below. With 0, the fan-out is the fastest
-        for the device."""
+        """Each entry of a level is the sum of `fanout` entries of the level below. If `fanout` is 0, the fastest
+        fan-out for the device is used."""
         self.n = n
         self.fanout = fanout or (GPU_FANOUT if Device(device).queues_work else FANOUT)
         self.levels: list[Tensor] = []
@@ -35,7 +35,8 @@ class SumTree:
                 break
         self._compiled = host_tree(self.levels, self.fanout)
         from_last = torch.arange(self.fanout, 0, -1, device=device)
-        self._if_above, self._if_below = self.fanout + from_last, -from_last  # For the argmax in `find`
+        # Constants with which `find` selects a child by an argmax
+        self._if_above, self._if_below = self.fanout + from_last, -from_last
 
     @property
     def total(self) -> Tensor:
@@ -73,8 +74,8 @@ class SumTree:
         for level in reversed(self.levels):
             weight = level.view(-1, self.fanout).index_select(0, node).to(torch.float64)
             sums = weight.cumsum(-1)
-            # The search descends to the first child whose cumulative sum exceeds the mass.
-            # If rounding errors leave no such child, the search descends to the last child with a weight.
+            # The search descends to the first child whose cumulative sum exceeds the mass. If rounding errors leave no
+            # such child, the search descends to the last child with a weight above 0.
             order = torch.where(sums > mass[:, None], self._if_above, self._if_below)
             child = order.masked_fill_(weight <= 0, -self.fanout - 1).argmax(-1)
             before = sums.gather(1, (child - 1).clamp(min=0)[:, None]).squeeze(1)

@@ -15,9 +15,9 @@ from accel_rl.kernels.ring_arrays import SAMPLEABLE
 from accel_rl.machine.devices import Device
 from accel_rl.replays.ring import NONE, FrameRing, ReplayBatch
 
-SEGMENT_BYTES = 32 * 2**20  # Approximate size of a segment
+SEGMENT_BYTES = 32 * 2**20  # Approximate size of a segment of rows in a checkpoint
 _CELLS = ("frames", "age", "action", "reward", "flags")
-_KNOWN_TO_HOST = ("age", "flags")  # These arrays are restored in `HostCells`, from which the ring copies them to a GPU.
+_KNOWN_TO_HOST = ("age", "flags")  # Arrays that are restored in `HostCells`, and copied from there to a GPU
 
 
 class History:
@@ -55,7 +55,7 @@ class History:
         return Segment(f"rows-{low:012d}-{high:012d}", rows.load)
 
     def make_room(self, T: int) -> None:
-        """Read the rows that the next T rows will replace, if they are in segments that have not been read."""
+        """Before the next T rows replace old rows, read the old rows that the newest checkpoint has not read."""
         for rows in self._unread:
             if rows.low < self.ring.cursor + T - self.ring.L:
                 rows.keep()
@@ -67,7 +67,7 @@ class History:
         position = (row[:, None] * ring.B + torch.arange(ring.B)).flatten()
         on_device = position.to(ring.device)
         tensors = {name: getattr(ring, name).index_select(0, on_device).cpu() for name in _CELLS}
-        # The bit SAMPLEABLE is not saved, because it depends on later steps and is recomputed.
+        # The bit SAMPLEABLE depends on later steps, so it is not saved, but recomputed after a restore.
         tensors["flags"] &= ~SAMPLEABLE & 0xFF
         if ring.states is not None:
             tensors["states"] = ring.states.read(low, high)
@@ -149,7 +149,7 @@ class _Rows:
 class Replay:
     """Stores rollouts (`append`), draws batches (`sample`), and sets priorities from the errors of a batch (`update`).
 
-    Several replays may use the same ring, but only one of them writes to it.
+    Several replays may use the same ring, but only one replay appends rollouts to the ring.
 
     If the ring and the batches are on the same GPU, no method synchronizes with the GPU. On a single GPU, `sample` and
     `update` can be captured as a CUDA graph for a fixed number of transitions. The random generator `generator` must be

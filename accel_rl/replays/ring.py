@@ -115,7 +115,7 @@ class NStep:
 
 
 class StoredStates:
-    """The recurrent states of B simulators before every period-th row. Each of these rows must be the first row of a
+    """The recurrent states of B simulators before every period-th row. Every period-th row must be the first row of a
     rollout."""
 
     def __init__(self, L: int, B: int, period: int, size: int, device: torch.device | str):
@@ -260,7 +260,7 @@ class FrameRing:
     # -- writing ------------------------------------------------------------
 
     def append(self, rollout: Rollout) -> None:
-        """Append T steps to the ring, as one block of memory, or as two if they extend past the end of the ring."""
+        """Append T steps to the ring, as one block of memory, or as two blocks at the end of the ring's memory."""
         S = self.spec.stack
         T = rollout.T
         host = self.host

@@ -103,7 +103,7 @@ class SequenceRing:
         self.first, self.drawable, self.newest = (
             torch.zeros((), dtype=torch.int64, device=self.device) for _ in range(3)
         )
-        self._cuts = torch.zeros(self.L, dtype=torch.int64)  # The most cuts of a sequence in each row, on the host
+        self._cuts = torch.zeros(self.L, dtype=torch.int64)  # largest number of cuts of a sequence, by row
         self.most_cuts = 0
         self._show((0, 0))
 
@@ -128,7 +128,7 @@ class SequenceRing:
         self._show(before)
 
     def show(self, low: int) -> None:
-        """Update which rows can be drawn, from row `low` on, after the arrays of `steps` were loaded."""
+        """After the arrays of `steps` were loaded, update which of the rows from `low` on can be drawn."""
         self.steps.show(low)
         self._show((0, 0))
 
@@ -195,8 +195,8 @@ class SequenceRing:
         )
 
     def _find_cuts(self, where: Tensor) -> tuple[Tensor, Tensor]:
-        """The fields `cut` and `cut_t` of a SequenceBatch: where its sequences are cut. `where` [R, N] marks all cuts.
-        The host does not wait for the GPU."""
+        """Return the fields `cut` and `cut_t` of a SequenceBatch. `where` [R, N] is true at steps after which a time
+        limit cut the episode. The host does not wait for the GPU."""
         begin = self.shape.burn_in
         later = torch.arange(len(where) - 1, begin, -1, device=where.device)[:, None]
         order, t = (where[begin:-1] * later).topk(self.most_cuts, 0)

@@ -26,7 +26,7 @@ class Uniform:
     @property
     def key(self) -> Hashable:
         """A value that changes when captured draws become invalid."""
-        # Without replacement, a batch from a replay with fewer than N cells contains all cells.
+        # Without replacement, a batch has only len(ring) cells if the ring has fewer cells than requested.
         few = not self.replacement and len(self.ring) < self._largest
         return self.ring.refused > 0, len(self.ring) if few else None
 

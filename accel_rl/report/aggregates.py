@@ -14,7 +14,7 @@ from accel_rl.envs.atari_games import human_scale
 TAUS = np.linspace(0.0, 2.0, 41)
 """Performance profiles are evaluated at the human-normalised scores `TAUS`, where 1 is the human score."""
 SIZE = 95  # Bootstrap intervals cover 95 percent.
-QUARTER = 0.25 + 1e-9  # Slightly above 1 / 4, because sums of weights such as 0.05 are rounded.
+QUARTER = 0.25 + 1e-9  # A quarter, plus the rounding error of sums of weights such as 0.05
 NAMES = ("median", "iqm", "mean", "gap")
 
 Scores = Mapping[str, np.ndarray]
@@ -112,7 +112,7 @@ def improvement(x: Scores, y: Scores, reps: int) -> Interval:
     xs, ys = ({game: scores[game] for game in games} for scores in (x, y))
 
     def probability(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-        """Probabilities [...] for the runs [..., n] of x and [..., m] of y."""
+        """The probability of improvement [...], from the scores [..., n] of x and [..., m] of y."""
         ends = (np.cumsum([len(s) for s in scores.values()])[:-1] for scores in (xs, ys))
         halves = [np.split(runs, end, -1) for runs, end in zip((first, second), ends, strict=True)]
         pairs = [a[..., :, None] - b[..., None, :] for a, b in zip(*halves, strict=True)]

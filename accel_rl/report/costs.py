@@ -57,13 +57,13 @@ class LaunchCosts:
 
     @property
     def cores(self) -> int:
-        """0 if unknown."""
+        """Number of cores that the launch could use, or 0 if unknown."""
         return len(self.run.settings.get("sampler.cores") or ()) or int(self.recorded.get("cores") or 0)
 
     @property
     def score(self) -> float:
-        """Score of the last evaluation until the end of the launch. NaN without an evaluation, or if the agent plays
-        several games."""
+        """The score of the last evaluation before the end of the launch, or NaN if there was no evaluation or the agent
+        plays several games."""
         if self.run.part:
             return math.nan
         steps, scores = (x[~self.run.short] for x in self.run.evaluations)

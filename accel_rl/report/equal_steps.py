@@ -28,11 +28,11 @@ from accel_rl.results.table import Table, number
 from accel_rl.results.trained_run import BySetting, TrainedRun
 
 TOLERANCE = 0.01
-"""Numbers of env steps count as equal if they differ by at most this fraction: a run of 9.9 M env steps may be compared
-with a published score at 10 M env steps."""
+"""Numbers of env steps count as equal if they differ by at most 1 %: a run of 9.9 M env steps may be compared with a
+published score at 10 M env steps."""
 ASSUMED_DEVIATION = 0.13
-"""Assumed standard deviation over seeds if a source publishes none, as a fraction of the difference between its score
-and random play: the median of all published deviations (tests/report/test_equal_steps.py)."""
+"""If a source publishes no standard deviation over seeds, this fraction of the difference between its score and random
+play is assumed. The fraction is the median of all published deviations (tests/report/test_equal_steps.py)."""
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ def verdicts(compared: Sequence[Comparison]) -> Verdicts:
 
 def place(c: Comparison) -> tuple[str, str]:
     """(position, interval): whether our mean is "above", "inside" or "below" the 95 % prediction interval of the
-    source, and this interval. ("", "") without runs, or without a published or assumed deviation."""
+    source, and this interval. Return ("", "") without runs, or without a published or assumed deviation."""
     theirs = c.theirs
     if not c.arrived or theirs is None:
         return "", ""

@@ -18,7 +18,7 @@ from accel_rl.results.trained_run import BySetting
 COLUMNS, PANELS = 3, 12  # A picture whose panels are not grouped in rows has at most COLUMNS columns and PANELS panels.
 SIZES = {1: (10.0, 5.2), 2: (6.4, 4.2), 3: (4.2, 2.9)}
 """Maps the number of columns to the width and height of a panel in inches. The page is 13 inches wide."""
-MOST_NAMED = 3  # More names of published scores would overlap.
+MOST_NAMED = 3  # The names of more than three published scores would overlap, and are omitted.
 ROW_COLUMNS = 6  # A picture whose panels are grouped in rows has six panels in each row.
 REFERENCES = (
     ("random", "random", "0.6", ":"),

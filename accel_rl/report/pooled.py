@@ -13,7 +13,7 @@ import numpy as np
 from accel_rl.report.aggregates import iqm
 from accel_rl.report.non_inferiority import ERROR, MARGIN, Sample
 
-LEAST_GAMES = 4  # With fewer games, the interquartile mean would equal the mean.
+LEAST_GAMES = 4  # With fewer than LEAST_GAMES games, the interquartile mean would equal the mean.
 DRAWS = 400
 
 
@@ -53,7 +53,7 @@ def pooled(ours: Sequence[Sample], published: Sequence[Sample], reps: int) -> Po
 
 def chance(ours: Sequence[Sample], published: Sequence[Sample], reps: int) -> float:
     """The probability of the verdict "not inferior" for as many runs as in `ours`, if these runs have the published
-    distribution. Estimated from DRAWS simulated sets of runs."""
+    distribution. The probability is estimated from DRAWS simulated sets of runs."""
     rng = np.random.default_rng(1)
     means, deviations, seeds, freedoms = _arrays(ours, published)
     drawn = rng.normal(means[1], deviations[1] / np.sqrt(seeds), (DRAWS, *means.shape))
@@ -84,10 +84,9 @@ def _bounds(
 ) -> tuple[np.ndarray, ...]:
     """Lower and upper bounds [...] of the difference of interquartile means, and of the difference + margin, for means
     and deviations [..., 2 sides, games]."""
-    # In each game, both sides have the same variance, which is estimated from the seeds of both; a single run adds
-    # nothing.
+    # In each game, both sides are assumed to have the same variance, estimated from the seeds of both sides.
     variance = (deviations**2 * freedoms).sum(-2, keepdims=True) / freedoms.sum(0)
-    freedom = freedoms.sum() / 2  # The interquartile mean contains about half of the games.
+    freedom = freedoms.sum() / 2  # Half, because the interquartile mean is over about half of the games
     scale = np.sqrt(freedom / rng.chisquare(freedom, (reps, *(1,) * means.ndim)))
     drawn = means + scale * np.sqrt(variance / seeds) * rng.normal(size=(reps, *means.shape))
     first, second = np.moveaxis(_iqm(drawn), -1, 0)

@@ -128,7 +128,7 @@ def _short_evaluations(run: TrainedRun) -> str:
 
 
 def _some(lines: list[str]) -> list[str]:
-    """The first notes, followed by the number of omitted notes."""
+    """The first MOST_NOTES notes, and a line with the number of omitted notes."""
     return lines if len(lines) <= MOST_NOTES else [*lines[:MOST_NOTES], f"and {len(lines) - MOST_NOTES} more like this"]
 
 
@@ -137,7 +137,7 @@ CAPTION = (
     f"{MEAN.capitalize()}; training scores are of the last 100 episodes (of several games, 100 times their number). A "
     "circle ends curves of unfinished runs."
 )
-SECONDARY_FIGURES, NORM_FIGURES = ("6", "7", "8"), ("9",)  # All figures except 6 to 9 have learning curves.
+SECONDARY_FIGURES, NORM_FIGURES = ("6", "7", "8"), ("9",)  # Stooke & Abbeel's other figures are learning curves.
 OVERS: tuple[tuple[Over, str], ...] = (("env steps", "curves"), ("minutes", "curves_by_time"))
 
 Shown = tuple[list[Section], list[Table]]

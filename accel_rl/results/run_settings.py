@@ -1,6 +1,6 @@
 """Compares the complete settings of a run with the settings of the runs behind a published number.
 
-A report may show a published number next to a run with other settings, but it always lists the differences.
+A report may show a published number next to a run with other settings, but always lists the differences.
 """
 
 from collections.abc import Mapping
@@ -65,8 +65,8 @@ def is_policy_gradient(settings: Settings) -> bool:
 
 
 def name(settings: Settings) -> str:
-    """The name in the figures of Stooke & Abbeel 2018, or "" for an algorithm that they do not train: A2C-256env,
-    A3C-16env-8 (8 learners of 16 environments) or DQN-512 (batch size 512)."""
+    """The run's name in the figures of Stooke & Abbeel 2018, such as A2C-256env, A3C-16env-8 (8 learners of 16
+    environments) or DQN-512 (batch size 512), or "" for an algorithm that the paper does not train."""
     if samples_only(settings):
         return f"Sampling-{total_envs(settings)}env-{'async' if asynchronous(settings) else 'sync'}"
     if not (result := family(settings)):
@@ -90,8 +90,9 @@ def differences(settings: Settings, published: Mapping[str, Any]) -> list[str]:
 def complete(settings: Settings) -> dict[str, Any]:
     """The settings, completed by all defaults, the rules of the Atari protocol, and derived settings.
 
-    The derived number `learners` counts the gradients that are computed in parallel, `actors` the processes or ranks
-    that sample, and `rollout` the samples in one optimisation phase of a group of synchronous ranks."""
+    The derived settings are `learners` (number of gradients that are computed in parallel), `actors` (number of
+    processes or ranks that sample), and `rollout` (number of samples in an optimisation phase of all synchronous
+    ranks)."""
     result = {**defaults(str(settings.get("algorithm"))), **{k: v for k, v in settings.items() if v is not None}}
     result |= _rules(result)
     on_cluster = result.get("cluster") == "gorila"
@@ -107,7 +108,7 @@ def complete(settings: Settings) -> dict[str, Any]:
 
 @cache
 def defaults(algorithm: str) -> dict[str, Any]:
-    """The defaults of this package's algorithms. {} for a user's algorithms, because their modules are not imported."""
+    """The defaults of this package's algorithms. Return {} for a user's algorithm, whose module is not imported."""
     return dict(flat(default_config(algorithm).to_dict())) if algorithm in ALGORITHMS else {}
 
 

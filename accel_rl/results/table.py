@@ -90,8 +90,8 @@ class Alike:
 
 
 def alike(runs: Sequence[TrainedRun], differences: Differences) -> Alike:
-    """Only the runs that have the settings of the published number. If no run has these settings, all runs with the
-    mark MARK."""
+    """Return only the runs that have the settings of the published number. If no run has these settings, return all
+    runs, with the mark MARK."""
     same = [r for r in runs if not differences(r.settings)]
     return Alike(same, "") if same else Alike(runs, MARK)
 

@@ -13,7 +13,7 @@ from accel_rl.metrics.plot import Column, counted_once, read_columns, repeated
 from accel_rl.results import run_settings
 
 SCORES = ("score", "new_score", "eval_score")
-"""Columns that a run of several games has, or would have, for each game."""
+"""A run of several games has each of these columns once per game."""
 FULL_LENGTH = 50_000_000  # The number of env steps for which papers report times
 
 
@@ -55,8 +55,8 @@ class TrainedRun:
     repeated: str = ""
     """A text about other runs with the same settings, game and seed, or ""."""
     part: int = 0
-    """If the run's agent plays several games, this is the part of the run that plays game number `part`, counted from
-    1. Env steps and times of this object are those of the whole run, with all games."""
+    """If the run's agent plays several games, this object is the part of the run that plays game number `part`, counted
+    from 1. Env steps and times of this object are those of the whole run, with all games."""
     unfinished: str = ""
     """A note about data that are missing because the run is unfinished, or ""."""
 
@@ -88,7 +88,7 @@ class TrainedRun:
         """Whether each evaluation is short, [n] bool: a short evaluation has fewer than half of the minimum number of
         episodes.
 
-        The evaluation at the end of a run may be short if it follows the previous evaluation by few env steps. The
+        The last evaluation of a run may be short, if the run ends a few env steps after the previous evaluation. The
         minimum number of episodes is the number of parallel environments, or the number in the settings. If all
         evaluations are short, none counts as short.
         """
@@ -120,14 +120,14 @@ class TrainedRun:
 
     def hours_past(self, start: float) -> float:
         """Hours that FULL_LENGTH env steps take at the run's speed after its first `start` env steps, for example after
-        the random steps that fill a replay. NaN if the run has no later row."""
+        the random steps that fill a replay. Return NaN if the run has no later row."""
         if not self.clock[0].size or self.env_steps <= start:
             return math.nan
         steps, minutes = (np.concatenate([[0.0], x]) for x in self.clock)
         return float((minutes[-1] - np.interp(start, steps, minutes)) / 60 * FULL_LENGTH / (steps[-1] - start))
 
     def minutes(self, env_steps: np.ndarray) -> np.ndarray:
-        """Minutes from the run's start until the given env steps, or NaN if the run has no clock."""
+        """Minutes from the run's start until the given env steps, or NaN if the run's metrics contain no times."""
         return np.interp(env_steps, *self.clock) if self.clock[0].size else np.full(len(env_steps), np.nan)
 
     @property
@@ -148,8 +148,8 @@ BySetting = Mapping[str, Mapping[str, Sequence[TrainedRun]]]
 
 
 def distinct(runs: Sequence[TrainedRun]) -> list[TrainedRun]:
-    """Only the longest run for each setting, game and seed. The attribute `repeated` of this run names the other
-    runs."""
+    """Return the longest run for each setting, game and seed. The attribute `repeated` of the returned run names the
+    other runs."""
     once = counted_once([(r.setting, r.game, r.seed) for r in runs], [r.env_steps for r in runs])
     for i, others in once.items():
         names = [str(runs[j].path or runs[j].name) for j in (i, *others)]

@@ -22,7 +22,7 @@ from accel_rl.run.run_folder import RunFolder, git, git_revision, versions
 FILE = "launches.json"
 MOST = 1 << 20  # A saved diff of the source code has at most 1 MiB.
 PUBLIC = ("time", "env_steps", "git", "cpu", "cores", "gpus", "versions", "settings")
-"""Entries of a launch that an exported model may contain: no names of hosts, no folders and no commands."""
+"""Entries of a launch that an exported model may contain: names of hosts, folders and commands stay private."""
 
 
 def record(run: RunFolder, env_steps: int, changes: Mapping[str, tuple[Any, Any]] | None = None) -> None:
@@ -62,9 +62,9 @@ def read(run: RunFolder) -> list[dict[str, Any]]:
 
 
 def parts(launches: Sequence[Mapping[str, Any]], env_steps: float) -> Iterator[tuple[int, float, float]]:
-    """(index, first, last) of each launch that made env steps of the run: those after `first`, up to `last`. A later
-    launch replaces the env steps after the checkpoint from which it began. `env_steps` is the run's current number of
-    env steps. Without launches, the whole run is one part."""
+    """(index, first, last) of each launch that made the env steps after `first`, up to `last`. A launch that began from
+    a checkpoint replaces all env steps after this checkpoint. `env_steps` is the run's current number of env steps.
+    Without launches, the whole run is one part."""
     begins = [float(x.get("env_steps") or 0) for x in launches] or [0.0]
     for i, first in enumerate(begins):
         last = min([*begins[i + 1 :], float(env_steps)])
@@ -73,7 +73,7 @@ def parts(launches: Sequence[Mapping[str, Any]], env_steps: float) -> Iterator[t
 
 
 def revision(launch: Mapping[str, Any]) -> str:
-    """The git revision of accel_rl, or of the user's files if accel_rl was an installed package without a revision."""
+    """The git revision of accel_rl, or of the user's files if the installed accel_rl has no revision."""
     return str(launch.get("versions", {}).get("git") or launch.get("git") or "")
 
 

@@ -9,10 +9,10 @@ from typing import Any
 from accel_rl.metrics.metrics_file import cells, number
 from accel_rl.text.errors import ConfigError
 
-# A folder with the file model.json contains an exported model, and not a run.
+# Folders with the file model.json contain exported models instead of runs.
 MODEL = "model.json"
 DEPTH = 2  # The runs in a folder of sweeps are two levels below this folder.
-TAIL = 8_192  # The last row of metrics.csv is searched in this number of bytes at the file's end.
+TAIL = 8_192  # The last row of metrics.csv is searched in the last TAIL bytes of the file.
 
 
 def find_runs(folders: Sequence[Path]) -> list[Path]:
@@ -65,6 +65,7 @@ def read_progress(run: Path) -> Progress:
 
 
 def updates_in(settings: Mapping[str, Any]) -> int:
-    """Number of updates after which a run with these settings, by full names, ends, or 0 if it ends after env steps."""
+    """The length of a run in updates, or 0 if the length is given in env steps. `settings` are the run's settings by
+    full names."""
     updates = settings.get("gorila.updates")
     return updates if settings.get("cluster") == "gorila" and isinstance(updates, int) else 0

@@ -12,7 +12,8 @@ from weakref import ref
 
 PERIOD_S = 0.5
 LONGEST_TURN_S = 1.5
-"""A longer interval between two measurements of the watching thread is a pause, unless the processes used CPU time."""
+"""If the watching thread makes no measurement for more than LONGEST_TURN_S, this time is a pause, unless the processes
+used CPU time."""
 
 
 class Task(NamedTuple):
@@ -72,13 +73,12 @@ class Pauses:
                 pauses.append(turn - PERIOD_S - used_s - (0.0 if gives_way else queued_s))
             for file, (ran, queued) in counts.items():
                 task = tasks[file]
-                # The kernel adds a wait to `queued` when the wait ends. The wait began after the last change of the
-                # counts.
+                # The kernel adds a wait to `queued` when the wait ends; it began after the last change of the counts.
                 if (ran, queued) != (task.ran, task.queued):
                     waited_s = (queued - task.queued) / 1e9 - (self._cpu_s - task.cpu_s)
                     pauses.append(waited_s if gives_way else 0.0)
                     tasks[file] = Task(ran, queued, self._cpu_s)
-            # Two tasks may report the same pause in different measurements.
+            # The same pause may appear in later measurements of other tasks, and is counted once.
             pause = min(max(pauses), now - self._counted_until)
             if pause > PERIOD_S / 2:
                 self._total_s += pause

@@ -65,7 +65,7 @@ class RunFolder:
         self._rank = rank
         self._unwritten: list[str] = []  # Lines that could not be written to events.log yet
         self._held: HeldFolder | None = None
-        self.moved = ""  # A line about the folder's move, if it was moved while the run trained
+        self.moved = ""  # A message about the folder's new path, if the folder was moved during training
 
     @classmethod
     def default_path(cls, config: "TrainConfig") -> Path:
@@ -130,7 +130,7 @@ class RunFolder:
     def open(cls, path: Path, trust: Trust = False) -> "tuple[RunFolder, TrainConfig]":
         """Raises ConfigError if the folder contains no run, or if its settings name code without `trust`
         (accel_rl/settings/trust.py)."""
-        from accel_rl.settings.train import TrainConfig  # Imported here, because lists of runs do not need torch.
+        from accel_rl.settings.train import TrainConfig  # This import of torch is not needed for lists of runs.
 
         values = read_file(path)
         try:
@@ -292,7 +292,7 @@ def _version_of(package: str) -> str | None:
 
 @cache
 def git_revision(folder: Path = SOURCE) -> str | None:
-    """The git revision of a checkout, followed by + if files have uncommitted changes. None outside a checkout.
+    """The git revision of a checkout, followed by + if files have uncommitted changes. Return None outside a checkout.
     `folder` is by default the folder of this package."""
     head = git("rev-parse", "HEAD", folder=folder)
     if not head:

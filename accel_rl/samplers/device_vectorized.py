@@ -40,7 +40,7 @@ class DeviceVectorized:
             self._low, self._high = (torch.as_tensor(x, device=device) for x in (space.low, space.high))
         self._action_shape = (self.n, *(space.shape or ()))
         self._age = torch.zeros(self.n, dtype=torch.uint8, device=device)
-        self._over = torch.zeros(self.n, dtype=torch.bool, device=device)  # reset by the next step
+        self._over = torch.zeros(self.n, dtype=torch.bool, device=device)  # environments that the next step resets
         self._newest = torch.zeros(self.n, *self._shape, dtype=self._dtype, device=device)
         self._is_lost = False
 

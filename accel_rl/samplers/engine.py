@@ -66,14 +66,14 @@ class Engine(Protocol):
         step, is explained in `GroupStepper`."""
 
     def wait(self, groups: Sequence[int], ahead: int = 0) -> int:
-        """Wait until one of the groups has finished its requested steps, not counting the last `ahead` of them, and
-        return this group."""
+        """Wait until one of the groups has finished its requested steps, except the last `ahead` ones, and return this
+        group."""
 
     def is_ready(self, group: int) -> bool: ...
 
     def late_resets(self) -> int:
-        """With --sampler.reset swap: return the number of episodes that began with an immediate reset, because the
-        reserve environment was not ready."""
+        """With --sampler.reset swap, return how many episodes began with an immediate reset, because the spare
+        environment was not ready."""
 
     def get_state(self) -> list[bytes]:
         """Return the state of each environment, in the order of the environments. Raises WorkersReplaced."""

@@ -67,8 +67,8 @@ class Grouping:
 
 
 def most_workers(B: int, groups: int, cores: int) -> int:
-    """Return the largest number of workers, at most one per core, that divides B environments in `groups` groups
-    evenly, or 1 if there is none."""
+    """Return the largest number of workers, at most one per core, among which B environments in `groups` groups can be
+    divided evenly, or 1 if there is no such number."""
     return max((w for w in range(1, cores + 1) if B % (groups * w) == 0), default=1)
 
 

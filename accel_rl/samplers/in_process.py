@@ -1,5 +1,5 @@
-"""The engine that steps the environments in the main process, one group after another. The other engines must produce
-the same rollouts."""
+"""The engine that steps the environments in the main process, one group after another. All other engines must produce
+the same rollouts as this engine."""
 
 from functools import partial
 

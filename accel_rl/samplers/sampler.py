@@ -1,5 +1,5 @@
 """A sampler plays T steps in each of B environments. The environments are divided into groups, whose actions are
-computed in turn."""
+computed one group after another."""
 
 import logging
 from collections.abc import Iterator
@@ -87,7 +87,7 @@ class Sampler:
         self.finished: list[Episode] = []  # episodes that ended in the last rollout
         self.idle: np.ndarray | None = None  # A mask [B], true for environments that an evaluation does not step
         self._has_warned = False
-        self.dropped = 0  # how often a dead worker process made its part of a rollout invalid
+        self.dropped = 0  # how often a worker process died and its part of a rollout became invalid
         self._in_flight = 0  # number of rollouts that have begun and not ended: 2 if they overlap
         self._resets_in_pause = reset in ("wait", "swap")
         self._uniform = torch.Generator().manual_seed(seed)
@@ -115,7 +115,7 @@ class Sampler:
             raise
 
     def rollouts(self, agent: Agent, fixed: bool = False) -> Iterator[Rollout]:
-        """Yield the rollouts that repeated calls of `collect` would return. Each is valid until the next one is
+        """Yield the rollouts that repeated calls of `collect` would return. Each rollout is valid until the next one is
         requested.
 
         Environments do not pause between rollouts if the agent's actions do not depend on observations or rewards, or
@@ -178,8 +178,8 @@ class Sampler:
     # -- pauses ------------------------------------------------------------
 
     def _open(self) -> None:
-        """Wait until the next rollout's first observations are in its buffer. Worker processes that have joined write
-        theirs now."""
+        """Wait until the next rollout's first observations are in its buffer. Worker processes that have just joined
+        are asked for theirs."""
         self.start()
         joined = self.engine.join()
         for g in range(self.grouping.groups):
@@ -192,7 +192,7 @@ class Sampler:
         self._awaits_initial = False
 
     def _reset_in_pause(self) -> None:
-        """With --sampler.reset wait or swap, request the resets that run while the learner optimises."""
+        """With --sampler.reset wait or swap, request resets of environments, which run while the learner optimises."""
         if self._resets_in_pause:
             for g in range(self.grouping.groups):
                 self.engine.release(g, initial(self._buffer))

@@ -103,7 +103,7 @@ class InTurns(Serving):
 
     def _prefetch(self, buffer: int, t: int, g: int) -> bool:
         """While a GPU computes group g's actions at step t, start copying the next group's frames to the GPU if that
-        group is ready. Return true if it is not ready yet, so that `_prefetch` must be called again."""
+        group is ready. Return true if the next group is not ready, so that `_prefetch` must be called again."""
         t, g = (t, g + 1) if g + 1 < self.grouping.groups else (t + 1, 0)
         if not self.grouping.alternates or not 0 < t < self.T:
             return False

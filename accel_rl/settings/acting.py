@@ -26,15 +26,15 @@ def acting_config(config: TrainConfig, device: str = "", backend: str = "") -> R
     defaults for all other settings.
 
     Settings for the training machine, such as GPUs or a cluster, therefore do not prevent an evaluation on another
-    machine. `device` and `backend` override the run's values. If `device` or `backend` is "", the run's device or
-    backend is used if this machine has it. If this machine does not have it, another device or backend is chosen, and
-    the choice is logged. Raises ConfigError, with a message of one line.
+    machine. `device` and `backend` override the run's values. Where `device` or `backend` is "", the run's device or
+    backend is used. If this machine lacks the run's device or backend, another one is chosen and logged. Raises
+    ConfigError, with a message of one line.
     """
     env = played_by(config.env, backend) if backend else _playable(config.env)
     gpus = config.distributed.named_gpus
     device = device or _available(hardware.gpu_name(gpus[0]) if gpus else config.device)
     s = config.sampler
-    # On a CPU, worker processes play the same episodes faster.
+    # On a CPU, worker processes play the same episodes faster than the device engine.
     engine = "workers" if s.on_device and (device == "cpu" or env.backend != config.env.backend) else s.engine
     given = TrainConfig(
         algorithm=config.algorithm,

@@ -40,11 +40,11 @@ def _network(config: Resolved) -> type[Any]:
 
 
 def _is_users(config: Resolved) -> bool:
-    """Whether the network is a user's module for any observation, and not a ConvNet, which processes only pictures."""
+    """Whether the network is a user's module for observations of any kind, instead of a ConvNet for pictures."""
     return not issubclass(_network(config), ConvNet)
 
 
-# These Atari settings also affect Gymnasium environments.
+# Atari settings that also affect Gymnasium environments
 ANYWHERE = ("stack", "max_episode_steps", "max_evaluation_steps")
 CONDITIONS = (
     Condition(
@@ -155,7 +155,7 @@ def lines(given: TrainConfig, resolved: Resolved) -> list[str]:
 
 
 FILLED = {"env.randomness": "sequence"}
-"""The value that `resolve` writes into the config.json of runs in which the setting has no effect."""
+"""{setting: value that `resolve` writes into config.json if the setting has no effect in the run}"""
 
 
 def inactive(config: TrainConfig, resolved: Resolved) -> list[str]:

@@ -38,7 +38,8 @@ def full_flag(flag: str, flags: Collection[str], similar: Iterable[str] = ()) ->
 
 
 def _algorithms_with(name: str) -> str:
-    """The algorithms that have a setting which the chosen algorithm lacks, or "" if none has it."""
+    """A text with the algorithms that have a setting which the chosen algorithm lacks, or "" if no algorithm has this
+    setting."""
     field = name.removeprefix("algo.").replace(".", "-")  # --replay-size means --replay.size.
     names = [n for n in ALGORITHMS if field in {f[2:].replace(".", "-") for f in flags_of(find_algorithm(n).Config)}]
     have = "have" if names[1:] else "has"

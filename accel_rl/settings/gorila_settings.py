@@ -8,8 +8,7 @@ from accel_rl.text.errors import ConfigError
 
 MAX_IN_FLIGHT = 2
 SLACK = 100
-"""If all learners are equally fast, the default max_delay exceeds the age of a gradient by at least this number of
-pushes."""
+"""The default max_delay exceeds the age of gradients of equally fast learners by at least SLACK pushes."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,7 @@ class ParameterServerConfig:
         """Raise ConfigError, with a message of one line, for an impossible value."""
         for name, holds, allowed in (
             ("in_flight", self.in_flight <= MAX_IN_FLIGHT, f"0 to {MAX_IN_FLIGHT}"),
-            # A learner's own unanswered pushes add to the age of its gradients.
+            # Each unanswered push of a learner increases the age of the learner's next gradient.
             ("in_flight", self.in_flight <= self.delay_limit, f"at most --gorila.max-delay {self.max_delay}"),
         ):
             if not holds:

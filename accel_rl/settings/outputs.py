@@ -62,8 +62,8 @@ class CheckpointConfig:
     """Number of checkpoints to keep. All older checkpoints are deleted."""
 
     def is_due(self, seconds: float) -> bool:
-        """Whether a checkpoint is due `seconds` after the last one. False if --checkpoint.interval determines when
-        checkpoints are written."""
+        """Whether a checkpoint is due `seconds` after the last one. With --checkpoint.interval, which counts env steps
+        instead, return False."""
         return self.interval is None and seconds >= 60 * self.minutes
 
 

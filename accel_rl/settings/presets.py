@@ -104,7 +104,7 @@ PRESETS: dict[str, tuple[str, dict[str, Settings]]] = {
                 **_ATARI_PPO,
                 "algo.clip_schedule": "constant",
                 "algo.value_clip": 0.1,
-                "algo.value_coefficient": 0.25,  # CleanRL's vf_coef is 0.5, with half the squared error.
+                "algo.value_coefficient": 0.25,  # CleanRL's vf_coef is 0.5, and its value loss has a factor 1/2.
             },
             "dqn": {
                 **_CLEANRL_Q,
@@ -116,7 +116,7 @@ PRESETS: dict[str, tuple[str, dict[str, Settings]]] = {
             "c51": {
                 **_CLEANRL_Q,
                 "algo.learning_rate": 2.5e-4,
-                "algo.optimizer_eps": 0.01,  # As in CleanRL, epsilon is divided by the batch size.
+                "algo.optimizer_eps": 0.01,  # CleanRL also divides 0.01 by the batch size.
                 "algo.target_interval": 10_000,
                 "algo.atoms": 51,
                 "algo.v_min": -10.0,
@@ -132,7 +132,7 @@ PRESETS: dict[str, tuple[str, dict[str, Settings]]] = {
                 "algo.epochs": 4,
                 "algo.epsilon_final": 0.01,
                 "algo.exploration": 0.1,
-                # CleanRL clips the norm at 10, with a loss without the factor 1/2.
+                # CleanRL clips the norm at 10, but its loss has no factor 1/2.
                 "algo.clip_grad_norm": 5.0,
                 "algo.optimizer": "radam",
                 "algo.optimizer_eps": 1e-8,
@@ -328,7 +328,7 @@ PRESETS: dict[str, tuple[str, dict[str, Settings]]] = {
                 "sampler.decorrelation_steps": 0,
                 "sampler.envs": 1,
                 "sampler.horizon": 2,
-                "algo.intensity": 32.0,  # One update on a batch of 32 in each step
+                "algo.intensity": 32.0,  # One update on a batch of 32 per env step
                 "algo.batch_size": 32,
                 "algo.learning_rate": 1e-4,
                 "algo.optimizer": "adam",

@@ -10,7 +10,7 @@ from typing import Any
 from accel_rl.algos.algorithm import Algorithm, AlgorithmConfig
 from accel_rl.algos.replay_algorithm import ReplayAlgorithm
 
-# The runners call all methods of the classes INTERFACE, and the settings' members OF_SETTINGS.
+# A run calls all methods of the classes INTERFACE, and the members OF_SETTINGS of the algorithm's settings.
 INTERFACE = (Algorithm, ReplayAlgorithm)
 OF_SETTINGS = ("max_grad_norm", "horizon", "optimizer")
 # A function that uses one of these names may read any setting.
@@ -18,8 +18,8 @@ READ_ALL = {"getattr", "vars", "asdict", "astuple", "fields", "replace", "__dict
 
 
 def unread(algorithm: type[Algorithm]) -> set[str]:
-    """Settings that the algorithm does not read. Only methods that the runners call, directly or through other methods,
-    are searched. If a method of a user's class may read any setting, the result is empty."""
+    """Settings that the algorithm does not read. Only methods that a run calls, directly or through other methods, are
+    searched. If a method of a user's class may read any setting, the result is empty."""
     classes = [c for c in (*algorithm.__mro__, *algorithm.Config.__mro__) if c is not object]
     modules = {c.__module__ for c in classes}
     waiting = [name for c in INTERFACE if issubclass(algorithm, c) for name in vars(c)] + list(OF_SETTINGS)

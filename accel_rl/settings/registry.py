@@ -40,7 +40,9 @@ PAPER_PREFIXES = ("", "experiments.", f"{PAPERS}.")
 def find_algorithm(name: str) -> "type[Algorithm]":
     """The algorithm class `name`, such as `a2c` or a user's `module:Class`. The user's module may be in the current
     folder. Raises ConfigError."""
-    from accel_rl.algos.algorithm import Algorithm  # Names of algorithms are needed without torch.
+    from accel_rl.algos.algorithm import (
+        Algorithm,
+    )  # Other callers of this module do without torch.
 
     result = find(name)
     if not (isinstance(result, type) and issubclass(result, Algorithm)):
@@ -94,7 +96,7 @@ def papers() -> list[str]:
 
 
 def experiments(paper: str) -> list[str]:
-    """Names such as stooke:figure_3."""
+    """The names of a paper's experiments, such as stooke:figure_3."""
     module = importlib.import_module(f"{PAPERS}.{paper}")
     functions = [f for f in vars(module).values() if inspect.isfunction(f) and f.__module__.startswith(module.__name__)]
     return [f"{paper}:{f.__name__}" for f in functions if not f.__name__.startswith("_")]

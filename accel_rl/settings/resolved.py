@@ -1,7 +1,7 @@
 """Resolved settings contain a value for every setting whose default depends on other settings.
 
-    config = resolve(config)        once, where a run begins: checked, a ConfigError in one line, and filled in
-    config.spec                     the environment, as the network, the replay and the plan need it
+    config = resolve(config)        called once, when a run begins: checks the settings, and fills in defaults
+    config.spec                     describes the environment for the network, the replay and the plan
 
 The device, worker processes and threads are chosen later, by the `RunPlan` of the machine that executes the run.
 """
@@ -90,8 +90,8 @@ class Resolved(TrainConfig):
 
 
 def resolve(config: TrainConfig) -> Resolved:
-    """Check settings, and compute those that follow from others. Makes all checks that do not require another process.
-    Raises ConfigError, with a message of one line, for impossible settings."""
+    """Check settings, and compute those that follow from others. `resolve` makes all checks that do not require another
+    process. Raises ConfigError, with a message of one line, for impossible settings."""
     config.check()
     resolved = fill_in(config)
     check_modes(resolved)

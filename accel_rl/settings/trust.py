@@ -1,5 +1,6 @@
 """Settings may name a user's code, as `module:Class`. Code that a folder's config.json names is imported only if the
-user names the same code, or trusts the folder. The same holds for callbacks and sinks that send data to a server."""
+user names the same code, or trusts the folder. Callbacks and sinks that send data to a server also require one of these
+two permissions."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ LOCAL = tuple(
 """The callbacks of accel_rl that only write to the run's folder. All other callbacks and all sinks send data to a
 server or may write to any folder."""
 Trust = bool | Collection[str]
-"""True if the user trusts all code that a file names; otherwise the names of code that the user has also given."""
+"""True if the user trusts all code that a file names; otherwise, the names of the code that the user trusts."""
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from accel_rl.text.counts import parse_count
 from accel_rl.text.errors import ConfigError, nearest
 
 LARGEST = 10**15
-"""Larger numbers are rejected as mistakes, such as infinity or a count that no run reaches. Only a seed may be
-larger."""
+"""Larger numbers are rejected as mistakes, such as infinity or a count that no run reaches. Only a seed may be larger
+than LARGEST."""
 MOST = {
     "--seed": 2**63 - 1,
     "--torch-threads": 1_024,
@@ -151,7 +151,7 @@ def read(hint: Any, words: Sequence[str]) -> Any:
     if origin is tuple and args[0] is int:
         with contextlib.suppress(ConfigError):
             return tuple(number for word in words for number in numbers(word))
-    if origin is tuple:  # Numbers may be separated by commas; a text may contain commas.
+    if origin is tuple:  # Lists of numbers may be separated by commas, but texts may contain commas.
         parts = words if args[0] is str else [part for word in words for part in word.split(",")]
         return tuple(read(args[0], [part]) for part in parts)
     if origin is Literal:

@@ -27,7 +27,7 @@ class CapturedRollouts:
         self._enabled = enabled
         # Maps (whether all actions are drawn before the rollout, buffer) to the captured rollout.
         self._replays: dict[tuple[bool, int], Replay] = {}
-        self._played: Counter[tuple[bool, int]] = Counter()  # Number of rollouts launched from Python
+        self._played: Counter[tuple[bool, int]] = Counter()  # numbers of rollouts launched from Python
 
     def play(self, agent: Agent | None, buffer: int, settings: Hashable, play: Play) -> None:
         """Launch or replay the operations `play` of one rollout. `agent` is None if all actions are drawn before the
@@ -58,7 +58,8 @@ class CapturedRollouts:
         return self._eligibility.key is not None
 
     def _captures(self, key: tuple[bool, int], play: Play) -> bool:
-        """Capture a rollout, and return whether the capture succeeded. If not, rollouts are launched from Python."""
+        """Capture a rollout, and return whether the capture succeeded. If the capture failed, rollouts are launched
+        from Python."""
         try:
             self._replays[key] = self._graphs.capture(lambda: play(True))
             return True

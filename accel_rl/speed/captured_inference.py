@@ -31,7 +31,7 @@ class CallRecord:
 
 
 class CallRecorder(TorchDispatchMode):
-    """Records every kernel that the thread calls through `kernels.native.call` while it is active.
+    """While the recorder is active, it records every kernel that the thread calls through `kernels.native.call`.
 
     `unsupported` contains the names of torch operations that computed values while the recorder was active. A replay
     would omit torch operations, so only views and allocations are allowed.
@@ -102,9 +102,9 @@ class _Capture(NamedTuple):
 class CapturedInference(Inference):
     """Captures, for each group of environments, the kernel calls from the group's frames to its actions.
 
-    The second step of a group is captured. Later steps replay the captured calls with the addresses of their own step,
-    and their results are bitwise equal. Agents and modules that are not registered (`capturable`), and networks with
-    operations other than kernels, are not captured, and the reason is logged once.
+    The second step of a group is captured. Each later step replays the captured calls with the step's own addresses,
+    with bitwise equal results. Agents and modules that are not registered (`capturable`), and networks with operations
+    other than kernels, are not captured, and the reason is logged once.
     """
 
     def __init__(self, groups: Sequence[slice], enabled: bool = True):
@@ -115,10 +115,10 @@ class CapturedInference(Inference):
         self._eligibility = capturable.Eligibility(never)
         self._captures: dict[int, _Capture] = {}
         self._uncapturable: set[int] = set()  # The groups whose inference cannot be captured
-        self._served: set[int] = set()  # The groups that have acted since the key changed
+        self._served: set[int] = set()  # The groups that have acted since `Eligibility.key` changed
         # Maps each buffer to (number of the rollout, rollout, uniform random numbers).
         self._rollouts: dict[int, tuple[int, Rollout, Tensor]] = {}
-        self._placed: dict[int, int] = {}  # Maps each group to the rollout whose addresses its calls use.
+        self._placed: dict[int, int] = {}  # {group: number of the rollout whose addresses the captured calls use}
         self._count = 0
 
     def begin(self, buffer: int, rollout: Rollout, uniform: Tensor) -> None:
@@ -173,9 +173,9 @@ class CapturedInference(Inference):
     def _step_memory(self, group: int, r: Rollout, uniform: Tensor, capture: _Capture) -> list[_StepMemory]:
         b = self._groups[group]
         for name, dtype in capture.recorded.items():
-            if name not in r.recorded:  # This is the first rollout in the buffer.
+            if name not in r.recorded:  # In the first rollout of a buffer, allocate the array.
                 r.recorded.setdefault(name, torch.zeros(r.T, r.B, dtype=dtype))
-        # The kernel reads the frames of all environments, and selects some by an index.
+        # Captured kernels get the frames of all environments, and select those of the group by an index.
         memory = [_StepMemory.of(r.frames, slice(0, r.B), r.stack)]
         memory += [_StepMemory.of(x, b) for x in (r.age, uniform, r.action)]
         memory += [_StepMemory.of(r.recorded[name], b) for name in capture.recorded]
@@ -183,7 +183,7 @@ class CapturedInference(Inference):
 
 
 def copy_(out: Tensor, source: Tensor) -> None:
-    """Copy an array [n] of values of a step, by a kernel if the arrays allow it."""
+    """Copy an array [n] of one step's values, by a kernel if the kernel supports the arrays."""
     module = native.compiled() if _are_alike(out, source) else None
     if module is None:
         out.copy_(source)

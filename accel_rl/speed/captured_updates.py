@@ -56,7 +56,8 @@ class CapturedUpdates:
         is_refused = self.advantages.why or self.updates.why
         if isinstance(algo, PolicyGradient) and algo.samples is not None and is_plain and not is_refused:
             last, samples = algo.samples, algo.prepare(rollout)
-            samples.advantage, samples.target = last.advantage, last.target  # The memory that the graph writes
+            # A graph writes advantages and targets to the memory of those of the last rollout.
+            samples.advantage, samples.target = last.advantage, last.target
             (key,) = self.advantages.keys([id(algo.samples) if self._fix(algo, samples) else None])
             self.advantages.run(key, lambda: algo.ingest(rollout), _store_advantages)
         else:
@@ -66,7 +67,7 @@ class CapturedUpdates:
         """Yield after each update, without synchronizing with the GPU. `metrics` returns the updates' metrics."""
         algo, batches = self._algo, type(self._algo).batches
         if self.updates.why:
-            self._samples = FixedAddresses()  # Frees the memory of copied rollouts.
+            self._samples = FixedAddresses()  # Free the memory of the rollouts that were copied for graphs.
         elif isinstance(algo, PolicyGradient) and batches is PolicyGradient.batches:
             yield from self._minibatches(algo)
             return
@@ -116,8 +117,8 @@ class CapturedUpdates:
         return kind_of(batch, self._algo.device.type)
 
     def _fix(self, algo: PolicyGradient, samples: Samples) -> bool:
-        """Copy the samples of a rollout to fixed addresses, unless they are already fixed. Return whether this is
-        possible."""
+        """Copy the samples of a rollout to fixed addresses, unless they are already there. Return False if they cannot
+        be copied."""
         if samples is not self._fixed and (kind := self._kind_of(samples)) is not None:
             algo.samples = self._fixed = self._samples.load(kind, samples)
         return algo.samples is self._fixed
@@ -136,8 +137,8 @@ class CapturedUpdates:
         self._counts[names] += 1
 
     def _update_from(self, algo: Any, batch: Any, allocate: Callable[[Tensor], Tensor] | None = None) -> _Names:
-        """Make an update, add its metrics to their sums, and return the names of the metrics. Sums are not allocated
-        during a capture, because graphs share that memory."""
+        """Make an update, add the metrics of the update to the sums, and return the names of the metrics. Sums are not
+        allocated during a capture, because all graphs share the memory of a capture."""
         metrics = UpdateMetrics.of(self._update(batch, algo))
         if metrics.names not in self._sums:
             if allocate is None:
@@ -148,7 +149,7 @@ class CapturedUpdates:
 
 
 def _store_advantages(algo: PolicyGradient) -> None:
-    """Compute advantages and value targets, and write them to the memory of those of the last rollout."""
+    """Compute advantages and value targets, and write them over those of the last rollout."""
     samples = algo.samples
     assert samples is not None
     advantage, target = algo.estimate(samples)

@@ -88,9 +88,9 @@ class Captures:
     """The CUDA graphs of one of an algorithm's computations. The first computations of each kind run from Python, and
     later ones replay a CUDA graph.
 
-    The results of replayed computations are bitwise equal to those from Python. There is one graph for each kind of
-    computation. A computation that synchronizes with the GPU, or reads Python values that change, is not captured, and
-    the reason is logged once.
+    The results of replayed computations are bitwise equal to those from Python. Each kind of computation has its own
+    graph. A computation that synchronizes with the GPU, or reads Python values that change, is not captured, and the
+    reason is logged once.
 
     NCCL requires that either all ranks capture a collective operation or none, and that the ranks launch matching
     graphs together. The ranks therefore exchange the numbers of the kinds of their next computations, and there is one
@@ -117,7 +117,7 @@ class Captures:
         once. A kind is None if the computation cannot be captured. With `limited`, at most MOST kinds are captured. If
         a computation must run from Python on any rank, its key is None."""
         if self.why:
-            self._log(self.why)  # Logged here, because events.log is written only during training.
+            self._log(self.why)  # The reason is logged now, because events.log is written only during training.
             return [None for _ in kinds]
         numbers = [self._number(kind, limited) for kind in kinds]
         communicator = self._algo.communicator
@@ -170,12 +170,16 @@ class Captures:
                 why = f"an update changes {changed!r} of {type(algo).__name__}"
         except RunError:
             raise
-        except (RuntimeError, TypeError, AttributeError) as e:  # TypeError or AttributeError: a field that batches lack
+        except (
+            RuntimeError,
+            TypeError,
+            AttributeError,
+        ) as e:  # TypeError, AttributeError: a batch lacks a field.
             why = " ".join(str(e).split())[:300]
         if algo.communicator.all_reduce_min(int(not why)):
             self._reads[key.number] = reads
             return True
-        reads.restore()  # The computation runs again, from Python.
+        reads.restore()  # The attributes are restored, because the computation runs again from Python.
         self._stop(why)
         say_once(self._line(self.why))
         return False

@@ -22,7 +22,8 @@ themselves."""
 @contextlib.contextmanager
 def _no_garbage_collection() -> Iterator[None]:
     """A context without garbage collection, because freeing an object during a capture could wait for the GPU and break
-    the capture. Garbage is not collected before the capture, which would take a fifth of a second."""
+    the capture. Garbage is not collected before the capture either, because a collection would take a fifth of a
+    second."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -75,7 +76,8 @@ class CudaGraphs:
                 work()
         except RuntimeError as e:
             self._restore(graph, current, registered)
-            # torch raises another error when the capture ends; its context is the error of `work`.
+            # If `work` raised an error, torch raises another error at the end of the capture, with `work`'s error as
+            # context.
             raise e.__context__ if isinstance(e.__context__, RuntimeError) else e from None
         current.wait_stream(self._stream)
 
@@ -90,7 +92,7 @@ class CudaGraphs:
         the capture's stream current and the pool recording, and torch 2.11 leaves the generators in a state in which
         every further draw fails. Raises RunError if a generator cannot be restored."""
         self._runtime.set_stream(current)
-        with contextlib.suppress(RuntimeError):  # The pool is not in use if the capture could not begin.
+        with contextlib.suppress(RuntimeError):  # The calls fail if the capture could not begin.
             self._runtime.memory._cuda_endAllocateToPool(self._device.index or 0, self._pool)
             self._runtime.memory._cuda_releasePool(self._device.index or 0, self._pool)
         # torch cannot end the recording of page-locked memory, and calls the failed graph at each later allocation.

@@ -30,9 +30,9 @@ class _Capture(NamedTuple):
 class CudaGraphInference(Inference):
     """Captures, for each group of environments, the GPU operations from the group's frames to its actions.
 
-    After a group's first steps, a step is captured as a CUDA graph, and later steps in all buffers replay the graph.
-    A number in GPU memory tells the graph into which row of which buffer it writes the step. If an agent is not
-    captured, the reason is logged once.
+    After a group's first steps, a step is captured as a CUDA graph, and later steps in all buffers replay the graph. A
+    number in GPU memory determines the row and the buffer into which a replay writes. If an agent is not captured, the
+    reason is logged once.
     """
 
     def __init__(self, groups: Sequence[slice], gpu: DeviceRollouts, precision: Precision, enabled: bool = True):
@@ -44,7 +44,7 @@ class CudaGraphInference(Inference):
         self._captures: dict[int, _Capture] = {}
         self._agent: Agent | None = None
         self._state: Tensor | None = None
-        # Maps each group to the number of steps since the key changed.
+        # {group: number of steps since `Eligibility.key` changed}
         self._served: dict[int, int] = {}
 
     def use(self, agent: Agent, settings: Hashable, state: Tensor | None = None) -> None:

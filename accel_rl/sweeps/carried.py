@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 FILE_BYTES = 15_000_000
 _FILE = re.compile(r"carried-(\d+)\.zip", re.ASCII)
 _MEMBER = re.compile(r"(?P<name>.+)@(?P<steps>\d+)(?P<unfinished>-unfinished)?\.(?P<i>\d+)of(?P<n>\d+)", re.ASCII)
-LEAST_PIECE = 1_000  # bytes; a file with less room gets no piece
+LEAST_PIECE = 1_000  # Files with less room than LEAST_PIECE bytes get no piece.
 
 Members = Mapping[str, bytes]
 
@@ -48,7 +48,7 @@ class Carried:
         self.path, self.total_bytes = path, total_bytes
         self._file_bytes = min(file_bytes, total_bytes)
         self._most_files = max(1, total_bytes // self._file_bytes)
-        self._files: dict[int, Members] = {}  # the members of each file, by the file's number
+        self._files: dict[int, Members] = {}  # {number of the file: its members}
         self.is_private = not path.exists() or is_private(path.stat())
         for file in sorted(path.glob("carried-*.zip")) if path.is_dir() else ():
             if not (match := _FILE.fullmatch(file.name)):

@@ -1,7 +1,7 @@
 """Carry translated games and compiled kernels with a sweep, so that another machine does not have to compile them.
 
-The name of a file of compiled code depends on the kind of machine and on the sources. The file's digest is checked when
-it is read. Compiled code is executed, so it is read only from files that other users cannot write.
+The name of a file of compiled code depends on the kind of machine and on the sources. When a file is read, its digest
+is checked. Compiled code is executed, so it is read only from files that other users cannot write.
 """
 
 import hashlib

@@ -42,8 +42,8 @@ class Deadline:
     """Decides which runs of a sweep start, and which are stopped early."""
 
     def __init__(self, folder: SweepFolder, layout: Layout, minutes: float, began: float, rates: Mapping[str, float]):
-        """The deadline is `minutes` after `began` (Unix time). `rates` maps algorithms to env steps/s, which are used
-        for kinds of runs that have not been measured."""
+        """The deadline is `minutes` after `began` (Unix time). `rates` maps algorithms to env steps/s, for kinds of
+        runs whose rate has not been measured."""
         seconds = 60 * minutes
         self._folder, self._layout, self._began = folder, layout, began
         self.due = began + seconds
@@ -80,12 +80,13 @@ class Deadline:
         return min(PATIENCE_S, max(2.0, 0.6 * (self.due - time.time())))
 
     def step(self, feeder: Feeder) -> None:
-        """Hold back the waiting runs that cannot finish in time, and stop at most one running run that cannot."""
+        """Hold back waiting runs that cannot finish before the deadline, and stop at most one such run that is
+        running."""
         queues = (*feeder.waiting, *feeder.running)
         if time.time() - self._read_at < min(self._warm_s / 4, 2.0) and queues == self._queues:
             return
         self._queues = queues
-        # also reads the last rows of runs that have just ended
+        # The runs that have just ended are read once more, for their last rows.
         self._read(self._trained | set(feeder.running))
         self._trained = set(feeder.running)
         self._launched |= self._trained
@@ -113,7 +114,7 @@ class Deadline:
     def _read(self, names: Iterable[str]) -> None:
         self._read_at = time.time()
         for name in names:
-            # A finished run may be so short that its first rows are its only measurement.
+            # For a finished run, the first rows count too, because it may have no others.
             warm_s = 0.0 if self._folder.finished(name, self._lengths[name]) else self._warm_s
             if pace := read_pace(self._folder.run(name), warm_s):
                 self._paces[name] = pace
@@ -123,7 +124,7 @@ class Deadline:
         return self._alike[name], Host(self._cpu, len(slot.cores), len(slot.gpus))
 
     def _measured(self, name: str) -> list[Pace]:
-        """Return the paces of the runs of the same kind: of those that are running now, or of all if none is."""
+        """Return the paces of the running runs of the same kind, or of all runs of this kind if none is running."""
         kind = self._kind(name)
         same = {
             n: p
@@ -143,7 +144,7 @@ class Deadline:
 
     def _remaining_s(self, name: str, env_steps: int, rate: float) -> float:
         length, interval = self._lengths[name], int(self._settings[name]["evaluation"]["interval"])
-        evaluations = -(-length // interval) - env_steps // interval if interval else 0  # The end is evaluated.
+        evaluations = -(-length // interval) - env_steps // interval if interval else 0  # Every run's end is evaluated.
         evaluation_s = _median([p.evaluation_s for p in self._measured(name)], 0.0)
         return (length - env_steps) / rate + evaluations * evaluation_s
 

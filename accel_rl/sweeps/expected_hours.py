@@ -12,7 +12,7 @@ from accel_rl.sweeps.grid import pairs
 from accel_rl.text.counts import counted
 from accel_rl.text.errors import ConfigError
 
-DEPTH = 3  # searches for runs in the folder and in two levels of subfolders
+DEPTH = 3  # Runs are searched in the folder and in two levels of subfolders.
 
 
 def measured_rates(folder: Path) -> dict[str, float]:
@@ -50,7 +50,7 @@ def describe(configs: Iterable[TrainConfig], rates: Mapping[str, float], at_once
     hours, unknown = dict[str, float](), dict[str, int]()
     for config in configs:
         name = config.algorithm
-        if config.mode.over_ray:  # The rate depends on the cluster's machines.
+        if config.mode.over_ray:  # The env steps/s of a run on a cluster depend on the cluster's machines.
             continue
         if name in rates:
             hours[name] = hours.get(name, 0.0) + config.env_steps / rates[name] / 3600

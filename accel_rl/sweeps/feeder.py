@@ -52,7 +52,7 @@ class Feeder:
         self.retries = retries
         self.running: dict[str, Running] = {}
         self.held: set[str] = set()  # waiting runs that must not start now
-        # for each stopping run: (its final status, time of SIGKILL)
+        # {run that is stopping: (its final status, time of SIGKILL)}
         self._ending: dict[str, tuple[str, float]] = {}
         self.waiting = [name for name, env_steps in runs.items() if not folder.finished(name, env_steps)]
         folder.begin(self.waiting)
@@ -90,7 +90,7 @@ class Feeder:
     def _start(self, slot: Slot, name: str) -> None:
         variables = {
             **os.environ,
-            "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # the order in which a sweep numbers GPUs
+            "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # A sweep numbers GPUs in this order.
             "CUDA_VISIBLE_DEVICES": gpu_names(slot.gpus),
             "WANDB_RUN_GROUP": os.environ.get("WANDB_RUN_GROUP", self.folder.path.name),
         }

@@ -250,7 +250,7 @@ def find_grid(name: str, seeds: Sequence[int] = ()) -> Grid:
 
 def overridden(grid: Grid, changes: Mapping[str, str]) -> Grid:
     """Apply settings, written as on the command line, to every run of a grid. Raises ConfigError."""
-    result: dict[tuple[type, str], tuple[str, Any]] = {}  # by class of algorithm and setting
+    result: dict[tuple[type, str], tuple[str, Any]] = {}  # {(class of settings, key): (full name, value)}
 
     def change(config: TrainConfig) -> TrainConfig:
         for key, text in changes.items():

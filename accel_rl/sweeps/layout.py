@@ -172,7 +172,7 @@ def needs_of_begun(config: TrainConfig, size: Mapping[str, Mapping[str, int]]) -
 
 
 def check_begun(config: TrainConfig, size: Size) -> None:
-    """Raise ConfigError if the number of GPUs that a resumed run gets is not the number it had before."""
+    """Raise ConfigError if a resumed run would get another number of GPUs than before."""
     names = _named(config)
     if size.gpus != (len(names) or 1) and (size.gpus or names):
         got = counted(size.gpus, "GPU") if size.gpus else "none"

@@ -52,7 +52,7 @@ def _control(command: str) -> str | None:
 def _run(arguments: list[str], text: str) -> str | None:
     """Run the MPS control program with the standard input `text`. Return None if it succeeded, and otherwise its
     error."""
-    # The output is not a pipe, which would not reach its end while the MPS daemon keeps it open.
+    # The output is a file, because a pipe has no end as long as the MPS daemon keeps it open.
     with tempfile.TemporaryFile("w+") as said:
         try:
             done = subprocess.run(

@@ -27,7 +27,7 @@ FILES = (
     "evaluations/*.json", "model.json", "model.safetensors",
 )  # fmt: skip
 SCRATCH = ".carried"
-FAST = 1  # compression level; higher levels hardly compress an optimizer's state further
+FAST = 1  # Compression level: higher levels hardly reduce the size of an optimizer's state.
 COMPARED = ("algorithm", "env", "algo", "seed", "env_steps", "schedule", "precision")
 COMPARED_OF_SAMPLER = ("envs", "horizon", "reset", "decorrelation_steps")
 
@@ -107,7 +107,7 @@ def unpack(data: bytes, run: Path) -> None:
     with zipfile.ZipFile(io.BytesIO(data)) as z:
         z.extractall(scratch)
     (scratch / "config.json").unlink()
-    checkpoints = sorted(scratch.glob("**/checkpoints/*"), key=lambda path: -len(path.parts))  # rank 0's last
+    checkpoints = sorted(scratch.glob("**/checkpoints/*"), key=lambda path: -len(path.parts))  # rank 0's at the end
     files = [p for p in scratch.rglob("*") if p.is_file() and p.parent not in checkpoints]
     for path in (*sorted(files, key=lambda file: file.name == "model.json"), *checkpoints):
         target = run / path.relative_to(scratch)

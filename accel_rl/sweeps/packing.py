@@ -16,7 +16,7 @@ from accel_rl.text.errors import ConfigError
 logger = logging.getLogger(__name__)
 MB = 1_000_000
 BYTES_PER_S = 10 * MB
-"""A checkpoint is packed only if the remaining time is enough at this rate, a third of the rate of one core (EPYC,
+"""A checkpoint is packed only if the remaining time suffices at 10 MB/s, a third of the speed of one core (EPYC,
 2026)."""
 
 
@@ -33,7 +33,7 @@ class Packing:
 
     def __init__(self, folder: SweepFolder, carried: Carried):
         self._folder, self._carried = folder, carried
-        self._left_out: dict[str, str] = {}  # runs that are not packed, with the reason
+        self._left_out: dict[str, str] = {}  # {run that is not packed: reason}
 
     def unpack(self) -> None:
         """Copy finished runs and later checkpoints from the folder of --carry to the sweep's folder."""

@@ -16,8 +16,7 @@ _PR_SET_PDEATHSIG = 1
 def main(argv: list[str]) -> None:
     parent, cores, *words = argv
     if sys.platform == "linux":
-        # If the sweep dies, the kernel sends SIGTERM to the run, which then saves a checkpoint.
-        # The setting survives exec.
+        # If the sweep dies, the kernel sends SIGTERM to the run, which then saves a checkpoint, also after `execvpe`.
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     if int(parent) and os.getppid() != int(parent):
         sys.exit(128 + signal.SIGTERM)

@@ -118,7 +118,7 @@ def _executor(folder: SweepFolder, size: Size, o: Any, cluster: str) -> Any:
         **{name: value for name in PASSED if (value := getattr(o, name))},
         **({"slurm_array_parallelism": o.slurm_jobs} if o.slurm_jobs else {}),
         slurm_additional_parameters={"export": "ALL"},
-        # not given to --export, because a comma in the folder's name would separate entries of its list
+        # not passed to --export, whose list would be split at a comma in the folder's name
         slurm_setup=[f"export WANDB_RUN_GROUP={quote(folder.path.name)}"],
     )
     return executor

@@ -64,7 +64,7 @@ class View:
             if r.status == "running" and math.isfinite((p := self.progress(n)).steps_per_s)
         )
         left = f"; {rate:,.0f} steps/s; {human_time(self.left_s(records))} left" if counts["running"] else ""
-        if not any(self.lengths.values()):  # the scripts of `accel-rl launch`
+        if not any(self.lengths.values()):  # Scripts of `accel-rl launch` have no length.
             left = ""
         if left and math.isfinite(deadline_s := self.folder.deadline_s()):
             left = f"; {rate:,.0f} steps/s; {human_time(deadline_s)} to the deadline"

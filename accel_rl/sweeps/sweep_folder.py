@@ -115,9 +115,9 @@ class SweepFolder:
         return {name: c for name, c in configs.items() if not self.finished(name, c.env_steps)}
 
     def saved_at(self, name: str) -> int:
-        """Return the number of env steps of a run's newest checkpoint, or 0 without a checkpoint. If a finished run was
-        carried from another machine, it has a network (`ModelFolder`) in place of checkpoints, whose number of env
-        steps is returned."""
+        """Return the number of env steps of a run's newest checkpoint, or 0 without a checkpoint. A finished run that
+        was carried from another machine has a network (`ModelFolder`) in place of checkpoints; return the network's
+        number of env steps."""
         run = self.run(name)
         if steps := checkpoint_steps(run / "checkpoints"):
             return steps[-1]
@@ -127,9 +127,9 @@ class SweepFolder:
             return 0
 
     def finished(self, name: str, env_steps: int, exit_code: int | None = None) -> bool:
-        """Return whether a run is finished, regardless of its exit code: whether its newest checkpoint has at least
-        `env_steps` env steps or, if the run's length is given in updates, whether the last row of metrics.csv has this
-        number of updates."""
+        """Return whether a run is finished, regardless of its exit code: its newest checkpoint has at least `env_steps`
+        env steps or, if the run's length is a number of updates, the last row of metrics.csv has this number of
+        updates."""
         steps = self.saved_at(name)
         if not steps:
             return False

@@ -51,7 +51,7 @@ def nearest(got: str, allowed: Iterable[str], n: int = 3) -> str:
 
 def show_warning(message: Warning | str, *_: object, **__: object) -> None:
     """Print a warning as one line. Commands replace warnings.showwarning by this function."""
-    text = re.sub(r"\x1b\[[0-9;]*m", "", str(message)).removeprefix("WARN: ")  # Gymnasium colours its warnings.
+    text = re.sub(r"\x1b\[[0-9;]*m", "", str(message)).removeprefix("WARN: ")  # without Gymnasium's colours
     print_text(f"note: {text}", sys.stderr)
 
 
@@ -73,7 +73,7 @@ def ended(name: str, run: Callable[[list[str]], int], argv: list[str]) -> int:
         return _told(name, str(e), 1)
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:  # The reader of a pipe may end first, as in `accel-rl games | head`.
+    except BrokenPipeError:  # In `accel-rl games | head`, `head` may end first.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except (OSError, RuntimeError, ImportError, MemoryError) as e:

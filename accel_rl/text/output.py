@@ -46,7 +46,7 @@ def escaped_lines(text: str) -> str:
 
 
 def print_text(text: str = "", file: TextIO | None = None) -> None:
-    """Print a text, with escapes, because it may contain names from another user's folder."""
+    """Print a text with unprintable characters escaped, because it may contain names from another user's folder."""
     print(escaped_lines(text), file=file or sys.stdout, flush=True)
 
 

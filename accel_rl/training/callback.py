@@ -43,7 +43,7 @@ from accel_rl.training.reporter import Counters
 
 
 class Training:
-    """The running training run, as a callback receives it. Callbacks may read all of its attributes.
+    """The running training run, as a callback receives it. Callbacks may read all attributes of `Training`.
 
     `config` has the settings of rank 0. `plan` has the placement of rank 0, such as its device.
     """
@@ -99,7 +99,7 @@ class Training:
         return self.mean_score(self.recent)
 
     def mean_score(self, episodes: Sequence[Recent]) -> float:
-        """The mean score, as in `score`, of a part of the `recent` episodes."""
+        """The mean score of some of the `recent` episodes, computed as in `score`."""
         return episode_metrics(episodes, self.config.env.games)["score"]
 
     @property
@@ -136,8 +136,8 @@ class Callback:
 
     @classmethod
     def check_settings(cls, config: Resolved) -> None:
-        """Raise ConfigError for settings with which the callback cannot work. Called before the run's folder is
-        created."""
+        """Raise ConfigError for settings with which the callback cannot work. `check_settings` is called before the
+        run's folder is created."""
 
     def on_start(self, training: Training) -> bool | None:
         """Called once in each process of the run, before its first rollout."""
@@ -155,7 +155,7 @@ class Callback:
         metrics of one or several updates. The item's method `means()` synchronizes with a GPU."""
 
     def on_evaluation(self, training: Training, evaluation: Evaluation) -> bool | None:
-        """Called after each evaluation: `mean`, `std`, `scores`, `lengths`."""
+        """Called after each evaluation, which has the attributes `mean`, `std`, `scores` and `lengths`."""
 
     def on_checkpoint(self, training: Training, path: Path) -> bool | None:
         """Called after each checkpoint is written to the folder `path`."""
@@ -187,7 +187,7 @@ def _overrides(callback: Any, method: str) -> bool:
 class Callbacks:
     def __init__(self, callbacks: Sequence[Callback], training: Training):
         self.training = training
-        self.stopped = False  # `stopped` is true after a method has returned False.
+        self.stopped = False  # `stopped` is true after a callback's method has returned False.
         self._methods = {
             name: [callback for callback in callbacks if _overrides(callback, name)] for name in METHODS
         }  # fmt: skip

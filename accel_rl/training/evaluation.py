@@ -47,7 +47,7 @@ class Evaluation:
 
     @property
     def by_game(self) -> dict[str, float]:
-        """The mean score of each of several games, in points. {} for a single game."""
+        """The mean score of each of several games, in points. Return {} for a single game."""
         return score_by_game(self.games, self.scores, self.played)
 
     def to_dict(self) -> dict[str, Any]:
@@ -75,7 +75,7 @@ class Quota:
     In an evaluation by steps, each environment starts episodes until it has made its share of the steps, and then
     finishes its last episode. If many evaluations by steps are pooled, the mean score of their episodes is unbiased
     (Wald's equation). The mean of a single evaluation by steps is biased towards long episodes by about 1 / (number of
-    episodes); if unfinished episodes were omitted, the bias would be stronger and towards short episodes. In an
+    episodes). If unfinished episodes were omitted, the mean would have a stronger bias towards short episodes. In an
     evaluation by episodes, each environment plays a fixed number of episodes, which has no bias.
     """
 

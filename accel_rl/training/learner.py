@@ -96,7 +96,7 @@ class Learner:
         return all_metrics
 
     def _phase(self) -> Generator[list[UpdateMetrics]]:
-        """Yield the metrics of each update, unless they are summed on a GPU."""
+        """Yield a list with the metrics of each update, or an empty list if a GPU sums the metrics."""
         if self._captured is not None:
             for _ in self._captured.phase():
                 yield []

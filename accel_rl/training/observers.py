@@ -55,7 +55,7 @@ def check(config: Resolved) -> None:
         for text in getattr(config, kind):
             built, arguments = _parsed(kind, text, base)
             _check_arguments(kind, text, built, arguments)
-            if dataclasses.is_dataclass(built):  # Objects of other classes may open files, and are only built later.
+            if dataclasses.is_dataclass(built):  # Other classes are built later, as they may open files.
                 _built(kind, text, base)
             if issubclass(built, Callback):
                 check_methods(built, config.mode.has_members)
@@ -159,8 +159,8 @@ def _listed(kind: str, base: type[Any], given: Any) -> list[Any]:
 
 
 def _check_process(config: TrainConfig, kind: str, thing: Any, text: str | None) -> None:
-    """Raise ConfigError for an object without a text in a run whose ranks are other processes. If the run has one
-    process, print that the object must be given again when the run is resumed."""
+    """Raise ConfigError for an object that no text describes (`spec_of`) in a run whose ranks are other processes. If
+    the run has one process, print that the object must be given again when the run is resumed."""
     name = type(thing).__name__
     if isinstance(thing, Callback):
         check_methods(type(thing), config.mode.has_members)

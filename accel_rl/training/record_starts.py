@@ -33,7 +33,7 @@ def record(
             raise ConfigError(f"--{name} {value}: must be at least 1")
     env = recorded_env(config.env)
     rules = env.rules()
-    # Only ale-py's environment records its actions.
+    # The backend is ale, because only ale-py's environment records its actions.
     limited = replace(config, env=replace(env, backend="ale", max_evaluation_steps=steps))
     played, rams = [], []
     for game in range(games):

@@ -54,8 +54,8 @@ class Saver:
         return self.config.checkpoint.is_due(time.monotonic() - self._saved_s)
 
     def save(self) -> None:
-        """Begin to write a checkpoint in a thread. `save` waits until the checkpoint is complete only if ranks save
-        together, or if callbacks handle the checkpoint, because they may read the run's state at these env steps."""
+        """Begin to write a checkpoint in a thread. `save` waits for the complete checkpoint only if ranks save
+        together, or if the run has callbacks for checkpoints, which may read the run's current state."""
         self.finish()
         self.run_folder.follow()
         if self.run_folder.moved:
@@ -99,7 +99,7 @@ class Saver:
             return True
 
     def close(self) -> None:
-        """Complete the checkpoint that is being written when an error ends the run, or abandon this checkpoint."""
+        """After an error that ends the run, complete the checkpoint that is being written, or abandon it."""
         with suppress(Exception):
             self.finish()
 

@@ -26,8 +26,8 @@ class Schedule(ABC):
 
     @abstractmethod
     def cycle(self, remaining: int = 0) -> tuple[int, list[UpdateMetrics]]:
-        """Run one cycle. Return its number of env steps and the metrics of its updates. `remaining` is the number of
-        env steps until the end of the run."""
+        """Run one cycle. Return the cycle's number of env steps and the metrics of its updates. `remaining` is the
+        number of env steps until the end of the run."""
 
     def state_dict(self) -> dict[str, Any] | None:
         return None

@@ -22,8 +22,8 @@ class Stream(IntEnum):
 
 
 def derived_seed(seed: int, stream: Stream, *index: int) -> int:
-    """The seed of a generator. `index` distinguishes generators with the same purpose: for evaluations, it is the
-    number of env steps."""
+    """The seed of a generator. `index` distinguishes generators with the same purpose: the index of an evaluation is
+    its number of env steps."""
     spawn_key = (10_000_000 + stream, *index)
     return int(np.random.SeedSequence(seed, spawn_key=spawn_key).generate_state(1)[0] >> 1)
 

@@ -95,7 +95,7 @@ class Trainer:
         self.best = BestAgent(run)
         self._is_save_due = False
         self._began, self._cycles_s = time.monotonic(), 0.0
-        self.evaluation: Evaluation | None = None  # `evaluation` has the result of the run's last evaluation.
+        self.evaluation: Evaluation | None = None  # the result of the run's last evaluation
 
     def _build_sampler(self) -> RolloutSampler:
         seed = derived_seed(self.config.seed, Stream.SAMPLER)
@@ -244,7 +244,7 @@ class Trainer:
         return RunError(line)
 
     def _housekeeping(self) -> None:
-        """Evaluate, report and save a checkpoint, each if it is due. Called before every cycle."""
+        """Before every cycle, evaluate, report and save a checkpoint, each if it is due."""
         counters, config = self.counters, self.config
         self.run_folder.follow()
         done = counters.env_steps >= config.env_steps
@@ -272,7 +272,7 @@ class Trainer:
         self.saver.step()
 
     def _verify(self) -> None:
-        """Raise RunError if training has diverged, which is detected by the GPU's count of skipped updates."""
+        """Raise RunError if too many consecutive updates were skipped, because training has then diverged."""
         for learner in self.learners:
             learner.gradient_sync.verify()
             if learner.gradient_sync.skips.in_a_row >= self.config.max_skipped_updates:
@@ -288,7 +288,7 @@ class Trainer:
             self.context.barrier.beat()
             return bool(self._stop)
 
-        self.saver.finish()  # `best.note` reads the list of complete checkpoints.
+        self.saver.finish()  # `best.note` needs the list of complete checkpoints.
         self.reporter.evaluating()
         multiply_in("float32", self.plan.device)
         evaluations = []

@@ -89,7 +89,7 @@ class CallGraph {
         regions_.resize(regions.size());
     }
 
-    // Sets where the regions begin in later replays, and their step.
+    // Sets each region's (begin, step) for later replays.
     void move(const std::vector<std::pair<address, i64>>& regions) {
         if (regions.size() != regions_.size()) throw std::invalid_argument("another number of regions is expected");
         for (size_t r = 0; r < regions.size(); r++) regions_[r] = {regions[r].first, regions[r].second};

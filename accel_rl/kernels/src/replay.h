@@ -111,7 +111,7 @@ class HostRing {
         for (i64 k = 0; k < n; k++) {
             const i64 step = place(first + k * B);
             const float raw = reward.data[step], more = gamma * float(!(flags.data[step] & TERMINATED));
-            // A reward of NaN stays NaN.
+            // If the reward is NaN, so is the clipped reward.
             const float value = clip != 0 && !std::isnan(raw) ? std::min(std::max(raw, -clip), clip) : raw;
             r_t = k == 0 ? value : r_t + (goes_on ? discount_t * value : 0);
             if (goes_on) last = step, discount_t = k == 0 ? more : discount_t * more;

@@ -41,7 +41,7 @@ def dqn(game: str = "pong", threads: int = 8, variant: str = "both", seed: int =
         batch_size=32,  # Table 5
         intensity=32 / 4,  # Table 5: one update every F = 4 steps
         gamma=0.99,  # Table 5
-        target_interval=10_000,  # Table 5: C = 10,000
+        target_interval=10_000,  # Table 5: the target network is updated every C = 10,000 steps
         learning_rate=2.5e-4,  # appendix B
         optimizer="rmsprop-centered",  # appendix B
         rmsprop_alpha=0.95,  # Appendix B uses the decay factor 0.95 for both moments.

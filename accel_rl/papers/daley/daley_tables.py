@@ -17,15 +17,15 @@ from accel_rl.results.trained_run import BySetting, TrainedRun
 
 MNIH = "mnih2015"  # Daley & Amato use the protocol of Mnih et al. 2015.
 TITLE = "Daley & Amato 2021, table {}"
-BASE = ("1", "standard")  # Tables 2 and 3 are relative to this cell: one thread, standard variant.
+BASE = ("1", "standard")  # Tables 2 and 3 are relative to one thread and the standard variant.
 HUMAN_LEVEL = 75  # A run is at human level in a game if its human-normalized score is above 75 % (section 5.2).
 Hours = Mapping[tuple[str, str], list[float]]  # Maps the cell (threads, variant) of a table to the hours of its runs.
 
 
 def speed_tables(runs: Sequence[TrainedRun]) -> list[Table]:
     """Tables 1 to 3, for each number of threads and variant: the hours for 50 M env steps, the hours in percent, and
-    the speed-up. Tables 2 and 3 are relative to the standard variant with one thread. If some runs have no evaluations,
-    only these runs are used, as in the paper."""
+    the speed-up. Tables 2 and 3 are relative to the standard variant with one thread. The paper's runs were not
+    evaluated, so runs with evaluations are used only if all runs have evaluations."""
     timed = [r for r in runs if daley_cell(r.settings) and not math.isnan(hours_counted(r))]
     measured = [r for r in timed if not r.settings.get("evaluation.interval")] or timed
     cells: dict[tuple[str, str], list[TrainedRun]] = {}
@@ -121,8 +121,8 @@ def _is_of_suite(run: TrainedRun) -> bool:
 
 
 def best(runs: Sequence[TrainedRun]) -> tuple[float, float, int]:
-    """(mean, standard deviation, number of episodes) of the best evaluation of each run. The mean is over the runs, and
-    the standard deviation is over all episodes of these evaluations."""
+    """Return (mean over runs, standard deviation over episodes, number of episodes) of the scores in the best
+    evaluation of each run."""
     means = []
     variances = []
     episodes = 0

@@ -3,7 +3,7 @@ window.
 
 `accel-rl sweep dalton:table_3` runs all columns and games, and `accel-rl report` of the sweep's folder prints the
 paper's table. `accel-rl train dalton:table_3 --game pong` trains one column. `python -m benchmarks.cuda_emulator`
-measures emulation, inference and training by number of environments (Figures 2 to 4, Table 4).
+measures the speed of emulation, inference and training with several numbers of environments (Figures 2 to 4, Table 4).
 """
 
 from dataclasses import replace

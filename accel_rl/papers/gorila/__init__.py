@@ -49,12 +49,11 @@ def gorila(
         # Mnih et al. 2015: updates begin after 50,000 transitions.
         replay=replace(default.replay, size=replay, start=min(50_000, replay)),
         batch_size=32,
-        intensity=32.0,  # Algorithm 1 of Nair et al. 2015 makes an update at each step.
+        intensity=32.0,  # Algorithm 1 of Nair et al. 2015 makes one update per env step.
         gamma=0.99,
-        target_interval=60_000,  # Section 5.1 of Nair et al. 2015 counts parameter updates.
+        target_interval=60_000,  # 60,000 updates of the parameters (section 5.1)
         optimizer="adagrad",  # section 4.2
-        # This project chose AdaGrad's learning rate without a search. A small test with this learning rate did not
-        # learn Pong.
+        # This project chose AdaGrad's learning rate without a search. In a small test, Pong was not learned.
         learning_rate=0.003,
         optimizer_eps=1e-6,  # This project chose the optimizer's epsilon, because the paper reports no value.
         network="nature",  # section 5.1
@@ -72,7 +71,7 @@ def gorila(
             base.gorila,
             bundles=bundles,
             shards=shards,
-            in_flight=0,  # Algorithm 1 of Nair et al. 2015 pulls the newest parameters before each step.
+            in_flight=0,  # In algorithm 1 of Nair et al. 2015, each step begins with a pull of the newest parameters.
             outlier_deviations=5.0,  # This project chose the number of standard deviations; the paper says "several".
         ),
         # The paper does not report the interval of evaluations.

@@ -31,7 +31,7 @@ from accel_rl.results.trained_run import BySetting, TrainedRun
 
 # In the text beside figure 5, Nair et al. 2015 report results after 6, 12, 24 and 36 hours of training.
 HOURS = (6.0, 12.0, 24.0, 36.0)
-LINEAR = 100  # The axis is linear up to 100 %, and logarithmic beyond 100 %.
+LINEAR = 100  # The axis of scores is linear up to 100 %, and logarithmic beyond 100 %.
 
 Bars = Mapping[str, Mapping[str, float]]
 """`Bars` maps the label of each bar to {game: percent}. A percentage of NaN is not drawn."""
@@ -140,8 +140,8 @@ def _hours(run: TrainedRun, starts: Starts) -> tuple[float, float] | None:
 
 
 def figure_5(p: TrainingHours, setting: Setting) -> tuple[bytes, Table]:
-    """Plot two curves over training hours: the share of games in which the runs have passed DQN's score, and the share
-    in which they have reached their own best score. The table contains the numbers in the picture."""
+    """Plot two curves over training hours: the shares of games in which the runs have passed DQN's score, and in which
+    the runs have reached their own best score. The table contains the numbers in the picture."""
     n, text = len(p.peak), published_by("gorila")["figure_5"]
     theirs = {float(hours): count for hours, count in text["games_by_hours"].items()}
     figure, axis = subplots(figsize=(7, 4))

@@ -65,8 +65,8 @@ def during_training(run: TrainedRun, starts: Starts) -> list[RunEvaluation]:
 
 
 def score(run: TrainedRun, starts: Starts) -> tuple[RunEvaluation, bool] | None:
-    """The evaluation that the tables use, and whether it is a final evaluation. If there is no final evaluation, the
-    best evaluation during training is used, although its mean is slightly too high."""
+    """Return the evaluation that the tables use, and whether this evaluation is a final one. If there is no final
+    evaluation, the best evaluation during training is used, although its mean is slightly too high."""
     if (result := final(run, starts)) is not None:
         return result, True
     in_training = during_training(run, starts)
@@ -74,7 +74,7 @@ def score(run: TrainedRun, starts: Starts) -> tuple[RunEvaluation, bool] | None:
 
 
 def mean_score(results: Sequence[RunEvaluation]) -> float:
-    """NaN without results."""
+    """The mean score of the evaluations, or NaN if there are no evaluations."""
     return float(np.mean([r.score for r in results])) if results else math.nan
 
 

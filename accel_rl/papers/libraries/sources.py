@@ -17,8 +17,8 @@ Kind = Literal["training", "evaluation"]
 
 @dataclass(frozen=True)
 class Points:
-    """Scores [n] of a source in one game after `env_steps` [n], which increase. `deviation` [n] is the standard
-    deviation over seeds, NaN where it is not published."""
+    """The published scores `mean` [n] of one game after `env_steps` [n] (ascending). `deviation` [n] is the standard
+    deviation over seeds, or NaN if it was not published."""
 
     env_steps: np.ndarray
     mean: np.ndarray
@@ -29,11 +29,11 @@ class Points:
 class Source:
     """A table or a set of curves that a library or a paper has published for one algorithm, with or without an LSTM.
 
-    `settings` are further settings that a run must have. `protocol` names the rules of the source's environment, and is
-    "" if the source does not state them. `differs` lists differences from the rules `protocol`, if no protocol
-    describes the source's rules exactly. `seeds` is None if the number of seeds is not published. `averaged` describes
-    over which episodes a score is averaged, and `where` is the file. If these episodes are those of the last n env
-    steps, `window` is n, and otherwise 0.
+    Only runs with the settings `settings` are compared with this source. `protocol` names the rules of the source's
+    environment, and is "" if the source does not state them. `differs` lists differences from the rules `protocol`, if
+    no protocol describes the source's rules exactly. `seeds` is None if the number of seeds is not published.
+    `averaged` describes over which episodes a score is averaged: with `window` above 0, over those of the last `window`
+    env steps. `where` is the repository or paper with the scores.
     """
 
     source: str
@@ -65,7 +65,7 @@ def read_sources() -> tuple[Source, ...]:
 
 
 def _read_scores() -> dict[str, dict[str, Points]]:
-    """{source: {game: points}}, with env steps of 0."""
+    """{source: {game: points}}. scores.csv contains no env steps, so the env steps of the points are 0."""
     result: dict[str, dict[str, Points]] = {}
     for row in _rows("scores.csv"):
         pair = [np.array([float(row[name] or "nan")]) for name in ("mean", "deviation")]

@@ -78,7 +78,8 @@ def step_size_warmup(
     game: str = "pong", envs: int = 512, warmup: float = 0.05, decorrelated: bool = True, seed: int = 0
 ) -> TrainConfig:
     """Section 5.3: a warmup of the learning rate (Goyal et al. 2017: 5 of 90 epochs). In the paper, the warmup had no
-    effect if random first actions decorrelated the start states; without them, learning failed early in some runs."""
+    effect if random first actions decorrelated the start states. Without random first actions, learning failed early in
+    some runs."""
     config = a2c_scaling(game, envs, seed)
     algo: Any = replace(config.algo, warmup=warmup)  # type: ignore[call-arg]
     steps = config.sampler.decorrelation_steps if decorrelated else 0
@@ -130,8 +131,8 @@ def secondary_learner(
 
 
 @levels(
-    # With RMSProp, the paper multiplies the learning rate by 20 from batch size 64 to 1,024 (appendix C).
-    # The paper does not report the learning rates at batch sizes 64 (here: DQN's 2.5e-4) and 256 (here: interpolated).
+    # With RMSProp, the paper multiplies the learning rate by 20 from batch size 64 to 1,024 (appendix C). The paper
+    # does not report two learning rates: that of batch size 64 is DQN's 2.5e-4, and that of 256 is interpolated.
     Level(
         {
             "optimizer": ("adam",) * 3 + ("rmsprop",) * 5,

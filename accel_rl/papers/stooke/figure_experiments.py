@@ -35,7 +35,8 @@ def variant(game: str, algorithm: str, seed: int) -> TrainConfig:
 
 
 def variants(games: Sequence[str], algorithms: Sequence[str], seeds: Sequence[int], gpus: Sequence[int] = ()) -> Grid:
-    """The runs of several variants. `gpus` lists the number of GPUs of each variant, by default one per learner."""
+    """Runs of the variants `algorithms` in `games`. `gpus` lists the number of GPUs of each variant, by default one per
+    learner."""
     return grid(variant, {"game": games}, Level({"algorithm": tuple(algorithms)}, gpus=tuple(gpus)), seeds=seeds)
 
 

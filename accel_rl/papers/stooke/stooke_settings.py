@@ -40,7 +40,7 @@ Q_STEP_SIZES: dict[str, dict[int, float]] = {
         32: 2.5e-4,
         256: 4.2e-4,
     },  # The learning rates are from section 5.4.1 and, for batch size 32, from Bellemare et al. 2017.
-    "rainbow": {512: 6.25e-5},  # Section 5.4.1 uses the learning rate of Hessel et al. 2018.
+    "rainbow": {512: 6.25e-5},  # In section 5.4.1, Rainbow has the learning rate of Hessel et al. 2018.
 }
 """`Q_STEP_SIZES` maps an algorithm to {batch size: learning rate}. Between two listed batch sizes, the learning rate of
 the smaller one applies."""
@@ -72,7 +72,7 @@ def q_learning(
 
 
 def together(config: TrainConfig, ranks: int, **group: Any) -> TrainConfig:
-    """The same settings with `ranks` ranks. Raises ValueError if `ranks` is below 1."""
+    """Return `config` with `ranks` ranks. Raises ValueError if `ranks` is below 1."""
     if ranks < 1:
         raise ValueError(f"ranks={ranks} must be at least 1")
     return replace(config, distributed=replace(config.distributed, ranks=ranks, **group))

@@ -28,8 +28,8 @@ from accel_rl.settings.registry import experiment_of
 ENVS_PER_GPU = {"A2C": 16, "A3C": 16, "PPO": 8, "APPO": 8}
 BATCH_ROWS = {("dqn", 512): "DQN-512", ("rainbow", 512): "epsilon-Rainbow-512", ("c51", 2_048): "Categorical-DQN-2048"}
 STOOKE_GPUS = (1, 2, 4, 8)  # Tables 2 and 3 have columns for 1, 2, 4 and 8 GPUs.
-ASYNCHRONOUS = ", asynchronous"  # The suffix of the row in table 3 with a star
-Cell = tuple[int, str, int]  # A cell of the paper's tables is identified by (table, row, ranks).
+ASYNCHRONOUS = ", asynchronous"  # This suffix marks the row with a star in table 3.
+Cell = tuple[int, str, int]  # (table, row, ranks) of a number in the paper
 TITLE = "Stooke & Abbeel 2018, table {}"
 
 
@@ -40,8 +40,8 @@ def tables(runs: Sequence[TrainedRun]) -> list[Table]:
 
 
 def sampling_rate(run: TrainedRun) -> float:
-    """Median env steps/s of a run's rows of metrics, without the first row. With fewer than three rows, the env steps/s
-    of the whole run; without rows, NaN."""
+    """Return the median env steps/s of a run's rows of metrics, without the first row. If the run has fewer than three
+    rows, return the env steps/s of the whole run, or NaN without rows."""
     rates = run.speeds[1]
     return float(np.median(rates[1:])) if len(rates) > 2 else run.steps_per_s
 
@@ -131,8 +131,8 @@ def stooke_row(settings: Settings) -> tuple[int, str] | None:
 
 
 def stooke_cell(settings: Settings) -> Cell | None:
-    """A run's cell of tables 2 and 3, even if the cell is empty in the paper. None for other runs, such as runs with
-    another number of environments per rank."""
+    """A run's cell of tables 2 and 3, even if the cell is empty in the paper. Return None for other runs, such as runs
+    with another number of environments per rank."""
     if (row := stooke_row(settings)) is None:
         return None
     n, envs = ranks(settings), total_envs(settings)

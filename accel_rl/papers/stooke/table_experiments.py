@@ -38,8 +38,8 @@ class SamplingOnlyConfig(PolicyGradientConfig):
 
 
 class SamplingOnly(PolicyGradient[SamplingOnlyConfig]):
-    """Acts without learning. Synchronous ranks synchronize after every rollout, as they would for an update.
-    Asynchronous ranks run independently."""
+    """Acts without learning. After every rollout, synchronous ranks synchronize as for an update. Asynchronous ranks
+    run independently."""
 
     Config = SamplingOnlyConfig
 
@@ -123,5 +123,5 @@ def table_3(gpus: int = 1, algorithm: str = "dqn-512", seed: int = 0) -> TrainCo
 
 
 def _timed(config: TrainConfig) -> TrainConfig:
-    """The settings without evaluations."""
+    """Return the settings without evaluations, so that only training is timed."""
     return replace(config, evaluation=replace(config.evaluation, interval=0))

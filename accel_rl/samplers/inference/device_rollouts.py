@@ -106,13 +106,13 @@ class DeviceRollouts:
         false."""
         arrived = self._actions_copied[group]
         while meanwhile is not None and not arrived.query() and meanwhile():
-            time.sleep(0)  # Releases the GIL; otherwise a training thread would wait 5 ms for it.
-        arrived.synchronize()  # also releases the GIL
+            time.sleep(0)  # sleep(0) releases the GIL, for which a training thread would otherwise wait 5 ms.
+        arrived.synchronize()  # `synchronize` also releases the GIL.
 
     def finish(self, buffer: int, is_unseen: bool) -> None:
         """Copy the data to the GPU that were not copied during the rollout. If `is_unseen`, no frames were copied
-        during the rollout, and the host did not wait for actions. If `is_unseen`, also wait until the host may
-        overwrite the memory of the next rollout."""
+        during the rollout, and the host did not wait for actions, so `finish` waits until the host may overwrite the
+        memory of the next rollout."""
         rollout = self.rollouts[buffer]
         host = self.host[buffer]
         last = self.rollouts[buffer].T
@@ -124,7 +124,7 @@ class DeviceRollouts:
             self._fetch(buffer, last, slice(None))
         for name in _AFTER_STEPS:
             getattr(rollout, name).copy_(getattr(host, name), non_blocking=True)
-        for t, b in host.ended.nonzero().tolist():  # few iterations, because few steps end an episode
+        for t, b in host.ended.nonzero().tolist():  # This loop is short, because few steps end an episode.
             rollout.final_frames[t, b].copy_(host.final_frames[t, b], non_blocking=True)
         self._copied[buffer].record(self._now)
         self._let_copy()

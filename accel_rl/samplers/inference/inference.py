@@ -1,5 +1,5 @@
-"""The interface through which the action server computes actions. The class `Inference` also implements it, by calling
-the agent at every step.
+"""The interface through which the action server computes actions. The class `Inference` is the interface and its
+simplest implementation, which calls the agent at every step.
 
 `accel_rl.speed` contains faster implementations, which replay an earlier inference call with new inputs, and give the
 same results. A sampler receives an `Acceleration`, which selects the implementation.

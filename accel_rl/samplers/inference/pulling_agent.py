@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING, Any
 from accel_rl.agents.agent import Agent
 
 if TYPE_CHECKING:
-    from accel_rl.distributed.locked_chunk import LockedChunks  # not imported in runs with one rank
+    from accel_rl.distributed.locked_chunk import LockedChunks  # Only asynchronous ranks import this module.
 
 
 class PullingAgent:
     """Wraps an agent, and pulls the central parameters each time every environment has played `steps` steps.
 
-    Before each `act` for the environments b, the action server calls `before_act(b)`, and it calls `act` within
-    `acting()`. Several threads may act at the same time, each for its own group of environments. A pull waits until no
-    thread is acting, and threads wait during a pull, so that inference never reads partly replaced parameters.
+    For the environments b, the action server first calls `before_act(b)`, and then `act` within the context `acting()`.
+    Several threads may act at the same time, each for its own group of environments. A pull waits until no thread is
+    acting, and threads wait during a pull, so that inference never reads partly replaced parameters.
     """
 
     def __init__(self, agent: Agent, gradient_sync: "LockedChunks", steps: int):
         self.wrapped = agent
         self._gradient_sync = gradient_sync
         self._steps = steps
-        # each group's number of inference calls since the last pull, by the group's first environment
+        # {first environment of a group: number of the group's inference calls since the last pull}
         self._acted: dict[int, int] = {}
         self._refreshed = gradient_sync.refreshed
         self._counting = Lock()  # The lock is held while inference calls are counted and parameters are pulled.

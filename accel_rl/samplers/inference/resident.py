@@ -14,7 +14,7 @@ from accel_rl.data.spec import EnvSpec
 from accel_rl.data.staging import Staging
 from accel_rl.machine.devices import runtime
 
-# The arrays of a rollout that are copied from the GPU to the host
+# Names of the arrays of a rollout that are copied from the GPU to the host
 KNOWN = ("age", "action", "reward", "terminated", "truncated", "ended", "valid")
 
 
@@ -52,10 +52,10 @@ class ResidentRollouts:
             rollout.recorded[name] = torch.zeros(rollout.T, rollout.B, dtype=dtype, device=self._device)
 
     def prefetch(self, buffer: int, t: int, group: int) -> None:
-        """The environments write their frames on the GPU."""
+        """Do nothing, because the environments write their frames on the GPU."""
 
     def fetch(self, buffer: int, t: int, group: int) -> None:
-        """The environments write their frames on the GPU."""
+        """Do nothing, because the environments write their frames on the GPU."""
 
     def send_actions(self, buffer: int, t: int, group: int, action: Tensor) -> None:
         self.rollouts[buffer].action[t, self._groups[group]].copy_(action)

@@ -28,9 +28,9 @@ class ActionServer:
     """Computes actions for one group of environments at a time.
 
     With a GPU, each new frame is copied once (`DeviceRollouts`), and stacks of frames are assembled on the GPU. If the
-    action server shares its cores with the worker processes, the server moves to another core for each batch. On a
-    fixed core, it would always slow down the same worker process, for which the other worker processes would have to
-    wait.
+    action server shares its cores with the worker processes, the server moves to another core for each batch. If the
+    server stayed on one core, it would always slow down the same worker process, and all other worker processes would
+    wait for this process.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class ActionServer:
             self._inference = acceleration.on_gpu(self._groups, self._gpu, precision)
         self.rollouts = host if self._gpu is None else self._gpu.rollouts
         self.state: torch.Tensor | None = None  # The agent's recurrent state [B, Z], or None
-        self._uniform: dict[int, torch.Tensor] = {}  # the uniform random numbers [T, B] of each buffer
+        self._uniform: dict[int, torch.Tensor] = {}  # {buffer: uniform random numbers [T, B]}
         self._one_at_a_time = Lock()  # Serializes the calls of an agent that is not reentrant.
         # For each buffer, whether all actions were drawn before the rollout, so that no frames need to be copied
         self._is_unseen = [False] * len(host)

@@ -4,7 +4,7 @@
     core 1   step B | act B | step B | act B | ...        no core waits for another within a rollout
 
 If one thread computed the actions of all groups, every core would wait for the slowest core at every step. Stepping one
-group while computing another group's actions would not avoid this, because emulation is faster than inference.
+group while computing another group's actions would not avoid these waits, because emulation is faster than inference.
 """
 
 from collections import deque
@@ -26,7 +26,7 @@ class InferenceThreads:
     """
 
     def __init__(self, pool: WorkerPool, cores: Sequence[Sequence[int]], torch_threads: int):
-        def settle(cores: Sequence[int]) -> None:  # called in each inference thread when it starts
+        def settle(cores: Sequence[int]) -> None:  # `settle` runs at the start of each inference thread.
             if cores:
                 pin(cores)
             torch.set_num_threads(torch_threads)
@@ -59,7 +59,7 @@ class InferenceThreads:
 
     def wait(self) -> None:
         """Wait until the oldest running rollout has ended. While waiting, replace worker processes that die or hang. If
-        an inference thread raises an exception, stop all threads and raise it here."""
+        an inference thread raises an exception, stop all threads and raise the exception again."""
         oldest = self._rollouts[0]
         every = [f for futures in self._rollouts for f in futures]
         is_done = False

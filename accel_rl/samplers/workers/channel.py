@@ -102,7 +102,7 @@ class WorkerSide:
     def __init__(
         self, arrays: dict[str, np.ndarray], worker: int, event: EventFd, server: EventFd, control: Control, spins: int
     ):
-        """`spins`: how often the worker process reads the request counters before it sleeps."""
+        """`spins` is the number of times that the worker process reads the request counters before it sleeps."""
         self._request, self._answer, self._step = (_cells(arrays[k][worker]) for k in ("request", "answer", "step"))
         self.groups = arrays["request"].shape[1]
         self._event = event
@@ -158,8 +158,8 @@ class ServerSide:
         self._cells = list(zip(self._answer, self._request, strict=True))
         self._spins, self._event = spins, event
         self._events: dict[int, EventFd] = {}  # the event that wakes each worker
-        self._controls: dict[int, int] = {}  # the index of the worker of each socket's file descriptor
-        # for each worker: (number of its answers, seconds for which the server has waited since the last answer)
+        self._controls: dict[int, int] = {}  # {file descriptor of a worker's socket: index of the worker}
+        # {worker: (its number of answers, seconds for which the server has waited since the last of them)}
         self._quiet: dict[int, tuple[int, float]] = {}
         self._all = {e.read_fd: e for e in (event, *group_events)}
         # `_poll` polls all file descriptors, and `_watching` polls all except the events of the groups.
@@ -207,7 +207,7 @@ class ServerSide:
         # The number of answers at which the worker wakes the server is written before the request becomes visible.
         steps[word + 1] = request[word]
         if self._answer[worker][word] == request[word]:
-            steps[word] = step_index - request[word]  # minus the number of answers
+            steps[word] = step_index - request[word]  # The worker adds its number of answers.
         request[word] += n
         self._events[worker].set()
 
@@ -220,7 +220,7 @@ class ServerSide:
         ]
 
     def ready(self, groups: Sequence[int], ahead: int = 0) -> int | None:
-        """Return the first of the groups whose requested steps are done, not counting the last `ahead`, or None."""
+        """Return the first group whose requested steps, except the last `ahead`, are done, or None."""
         for g in groups:
             word = g * _LINE
             if all(answer[word] >= request[word] - ahead for answer, request in self._cells):
@@ -228,9 +228,9 @@ class ServerSide:
         return None
 
     def wait(self, groups: Sequence[int], timeout_s: float, ahead: int = 0) -> list[int]:
-        """Wait until one of the groups is ready, and return []. If workers send a message or die before, return their
-        indices. Raises WorkersSilent if a worker does not answer a request within timeout_s (detected up to a quarter
-        later)."""
+        """Wait until one of the groups is ready, and return []. If workers send a message or die during the wait,
+        return their indices. Raises WorkersSilent if a worker does not answer a request within timeout_s (detected up
+        to a quarter later)."""
         for _ in range(self._spins):
             if self.ready(groups, ahead) is not None:
                 return []
@@ -241,8 +241,8 @@ class ServerSide:
         return []
 
     def wait_alone(self, group: int, stopped: Callable[[], bool]) -> bool:
-        """Wait until a group with dedicated workers is ready. Return False if `stopped` becomes true before. Another
-        thread must call `watch` during this wait, to detect worker processes that die or hang."""
+        """Wait until a group with dedicated workers is ready. Return False if `stopped` becomes true during the wait.
+        Another thread must call `watch` during this wait, to detect worker processes that die or hang."""
         while self.ready((group,)) is None:
             if stopped():
                 return False

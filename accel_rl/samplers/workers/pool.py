@@ -49,7 +49,7 @@ CLOSE_TIMEOUT_S = 2.0
 MAX_FAILED_STARTS = 3
 WARNED_DEATHS = 3  # After this number of consecutive deaths, a warning says that the run may end.
 MAX_DEATHS_IN_A_ROW = 10  # The run ends after this number of a worker's deaths without a complete rollout in between.
-# A saved state of ale-py contains one byte per action, and about 500 actions are replayed per second.
+# A saved state of ale-py is a list of actions of one byte, of which about 500 per second are replayed.
 REPLAYED_BYTES_PER_S = 500
 
 
@@ -88,7 +88,7 @@ class WorkerPool:
         self._side = ServerSide(self._memory.counters.arrays, self._event, config.spins, self._group_events)
         # The lock guards the set of active worker processes, because inference threads send requests in parallel.
         self._changing = threading.Lock()
-        self._guard = Guard() if setup.env.id else None  # not for Atari games, which start no processes
+        self._guard = Guard() if setup.env.id else None  # Atari games start no processes, and need no guard.
         self._workers: list[WorkerProcess | None] = [None] * grouping.workers
         self._history = [History() for _ in range(grouping.workers)]
 
@@ -231,7 +231,7 @@ class WorkerPool:
         while not any(x is not None and x.is_ready for x in self._workers):
             self._until_ready()
         for worker in self._workers:
-            if worker is not None and worker.has_joined:  # The worker has completed a rollout.
+            if worker is not None and worker.has_joined:  # A worker that has joined has completed a rollout.
                 self._history[worker.index].deaths_in_a_row = 0
         joined = [x for x in self._workers if x is not None and x.is_ready and not x.has_joined]
         for worker in joined:
@@ -259,8 +259,8 @@ class WorkerPool:
         return self._side.ready((group,), 0) is not None
 
     def wait_alone(self, group: int, stopped: Callable[[], bool]) -> bool:
-        """In a group's inference thread, wait until the group is ready. Return False if `stopped()` becomes true
-        before. While threads wait in `wait_alone`, another thread must call `oversee`."""
+        """In a group's inference thread, wait until the group is ready. Return False if `stopped()` becomes true during
+        the wait. While threads wait in `wait_alone`, another thread must call `oversee`."""
         return self._side.wait_alone(group, stopped)
 
     def oversee(self, is_over: Callable[[], bool]) -> None:
@@ -356,7 +356,7 @@ class WorkerPool:
             try:
                 reply, _ = worker.control.receive(self.config.start_timeout_s)
             except Disconnected:
-                # `_on_death` increments the generation, so that the replacement also has generation 0.
+                # `_on_death` increments the generation to 0, the generation of all workers after a reseed.
                 self._history[w].generation = -1
                 self._on_death(w)
                 continue

@@ -98,7 +98,7 @@ def _batch(setup: WorkerSetup, first: int, seeds: list[int]) -> BatchEnv:
 
 
 def _reply(control: Control, steppers: list[GroupStepper], setup: WorkerSetup) -> bool:
-    """Answer a request of the main process. Return false if the request is to end."""
+    """Answer a request of the main process. Return false if the request asks the worker to end."""
     request, blob = control.receive()
     assert isinstance(request, Request)
     if request.kind == "get_state":
@@ -139,7 +139,7 @@ def main() -> None:
         with exits_raised():
             run(control)
     except Disconnected:
-        pass  # raised if the main process has ended
+        pass  # Disconnected means that the main process has ended.
     except (Exception, KeyboardInterrupt) as e:  # An environment may raise KeyboardInterrupt.
         try:
             control.send(_failure(e))

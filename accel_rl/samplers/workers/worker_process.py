@@ -33,7 +33,7 @@ class WorkerProcess:
     is_ready: bool = False
     has_joined: bool = False
     checked_at: float = field(default_factory=lambda: time.monotonic())
-    waited_s: float = 0.0  # seconds from the start to checked_at, without times in which this process was suspended
+    waited_s: float = 0.0  # seconds from the start to checked_at, without suspensions of this process
 
     @classmethod
     def launch(
@@ -116,7 +116,7 @@ class WorkerProcess:
 
     def is_late(self, timeout_s: float) -> bool:
         """Return whether the worker is not ready after timeout_s. The time between two calls counts as at most a
-        quarter of timeout_s: if it was longer, this process was suspended, and most likely the worker too."""
+        quarter of timeout_s, because in a longer time this process, and most likely the worker, was suspended."""
         if self.is_ready:
             return False
         now = time.monotonic()

@@ -38,13 +38,13 @@ struct ConvBF16 {
     i64 cells() const { return (rows() + K() - 1) * width(); }
     i64 tap(i64 i) const { return i / K() * width() + i % K(); }
     i64 reach() const { return (K() - 1) * (width() + 1); }  // The last tap is reach() cells after the first.
-    // The number of outputs in cell order, rounded up to 32. Only rows() * columns() of them are stored.
+    // The number of outputs in cell order, rounded up to 32. Only rows() * columns() outputs are stored.
     i64 outputs() const { return (rows() * width() + 31) & ~i64(31); }
     i64 in() const { return H * W * Ci; }
     i64 out() const { return rows() * columns() * Co; }
 
   private:
-    // The results of divisions, which would be too slow in innermost loops.
+    // Precomputed quotients, because divisions would be too slow in the innermost loops.
     const i64 side, down, right;
 };
 
@@ -155,7 +155,7 @@ ACCEL_TILES void convolution(const ConvBF16& l, const Number* input, const bf16*
                     const i64 place = s.outs[size_t(q + m)];
                     if (place < 0) continue;
                     const __m512 sum = _mm512_load_ps(s.sums + (m / 16 * 2 + n) * 256 + m % 16 * 16);
-                    // With this order of operands, the maximum of a number and NaN is NaN.
+                    // In this order of operands, _mm512_max_ps returns NaN if the sum is NaN.
                     put(_mm512_max_ps(floor, _mm512_add_ps(sum, b)), out + place + (c + n) * 16);
                 }
             }

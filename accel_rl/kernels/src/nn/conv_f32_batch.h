@@ -17,7 +17,7 @@ struct Pictures {
     WeightLayout places(bool by_output) const { return {layer.C, layer.D, layer.k, layer.s, false, by_output}; }
 };
 
-// The functions of a layer's steps, which are compiled for the layer's number of taps and block size of channels.
+// Pointers to the functions that are compiled for a layer's number of taps and block size of channels.
 template <class Number>
 struct Steps {
     decltype(&ACCEL_FORM::input_points<2, Number>) input_points;
@@ -52,7 +52,7 @@ struct Steps {
     }
 };
 
-// The number of pictures that are processed together: as many as fit into the cache with their points.
+// The number of pictures that are processed together, so that their points fit into the cache.
 struct Block {
     const i64 most, rows, of_input, of_output;
 

@@ -1,11 +1,11 @@
 // Multiplies matrices whose rows are in the cache, in blocks of P rows by N registers of WIDE columns. vector_kernels.h
 // includes this header once for each instruction set.
 //
-// The terms of a sum are always added in the same order.
+// The terms of each sum are added in the same order at every call.
 
 namespace accel::ACCEL_FORM {
 
-// The number of columns in a block. AVX2 has half as many registers as AVX-512, and they have half the size.
+// The number of columns in a block. AVX2 has half as many registers as AVX-512, each of half the size.
 constexpr std::int64_t widest(std::int64_t n) { return WIDE == 8 || n % 32 ? 16 : n % 64 ? 32 : 64; }
 
 // The number of rows in a block. The registers hold the block's sums, a row of the right factor, and a broadcast
