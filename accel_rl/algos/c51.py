@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import torch
 from typing_extensions import TypeVar
@@ -29,6 +29,9 @@ class C51Config(DQNConfig):
     """Minimum return of the distribution, which is the first atom (Bellemare et al. 2017: -10)."""
     v_max: float = 10.0
     """Maximum return of the distribution, which is the last atom (Bellemare et al. 2017: 10)."""
+    priority: Literal["divergence", "cross-entropy"] = "divergence"
+    """Error from which a transition's priority is computed: the KL divergence of the target from the prediction (Hessel
+    et al. 2018), or the loss, which also contains the entropy of the target (Dopamine)."""
     optimizer: AnyOptimizer = "adam"
     """Optimizer of the parameters (Bellemare et al. 2017: Adam). `adam-epsilon-hat` adds epsilon to the root of the
     second moment without bias correction (Stooke & Abbeel, appendix A). `torch:AdamW(weight_decay=0.01)` is a class of
@@ -68,8 +71,7 @@ class C51(DQN[C]):
         return make_optimizer(c.optimizer, size, alpha=c.rmsprop_alpha, epsilon=epsilon, device=str(self.device))
 
     def loss(self, batch: ReplayBatch) -> Loss:
-        """E[w H(projected r + gamma z, p(s, a))], the weighted cross entropy of Bellemare et al. 2017, algorithm 1. A
-        sample's priority is the divergence of the target from the prediction."""
+        """E[w H(projected r + gamma z, p(s, a))], the weighted cross entropy of Bellemare et al. 2017, algorithm 1."""
         model: CategoricalQNetwork = self.agent.model
         atoms = model.support
         logits = model(batch.obs_tm1)
@@ -80,5 +82,7 @@ class C51(DQN[C]):
             reward, p = self.bootstrap(batch, q, q_t, p_t)
             target = project(reward[:, None] + batch.discount_t[:, None] * atoms, p, atoms)
         losses = cross_entropy(target, batched_index(logits, batch.a_tm1))
-        divergence = losses.detach() - entropy(target)  # KL(target || prediction)
-        return self.combine_losses(batch, losses, divergence, q)
+        error = losses.detach()
+        if self.config.priority == "divergence":
+            error = error - entropy(target)  # KL(target || prediction)
+        return self.combine_losses(batch, losses, error, q)

@@ -110,7 +110,7 @@ CONDITIONS = (
         "--sampler.engine workers",
     ),
     Condition(
-        ("algo.replay.alpha", "algo.replay.beta", "algo.replay.beta_final", "algo.eta"),
+        ("algo.replay.alpha", "algo.replay.beta", "algo.replay.beta_final", "algo.eta", "algo.priority"),
         lambda c: c.algo.replay.prioritized,  # type: ignore[attr-defined]
         "--replay.prioritized",
     ),

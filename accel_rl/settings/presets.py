@@ -256,6 +256,7 @@ PRESETS: dict[str, tuple[str, dict[str, Settings]]] = {
                 "algo.double": False,
                 "algo.dueling": False,
                 "algo.clip_grad_norm": 0.0,
+                "algo.priority": "cross-entropy",
                 "algo.replay.prioritized": True,
                 "algo.replay.alpha": 0.5,
                 "algo.replay.beta": 0.5,

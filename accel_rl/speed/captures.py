@@ -170,11 +170,7 @@ class Captures:
                 why = f"an update changes {changed!r} of {type(algo).__name__}"
         except RunError:
             raise
-        except (
-            RuntimeError,
-            TypeError,
-            AttributeError,
-        ) as e:  # TypeError, AttributeError: a batch lacks a field.
+        except (RuntimeError, TypeError, AttributeError) as e:  # TypeError, AttributeError: a batch lacks a field.
             why = " ".join(str(e).split())[:300]
         if algo.communicator.all_reduce_min(int(not why)):
             self._reads[key.number] = reads

@@ -41,7 +41,7 @@ STYLE = {
 
 def suite(folder: Path = RESULTS / "suite") -> BySetting:
     """Return the finished runs of the suite by setting and game. A setting is named by the algorithm, the preset if
-    any, and the network if it is not the preset's."""
+    any, and the network and the kind of priorities if they are not the preset's."""
     runs = [run for run in read_runs([folder]) if not run.unfinished]
     return by_setting([replace(run, setting=_name(run)) for run in runs])
 
@@ -49,9 +49,13 @@ def suite(folder: Path = RESULTS / "suite") -> BySetting:
 def _name(run: TrainedRun) -> str:
     if not (preset := str(run.settings.get("preset") or "")):
         return run.algorithm.upper()
-    network = run.settings.get("algo.network")
-    usual = with_preset(default_config(run.algorithm), preset).algo.network
-    return ", ".join([run.algorithm.upper(), preset, *([str(network)] if network != usual else [])])
+    usual = with_preset(default_config(run.algorithm), preset).algo
+    differing = [
+        str(value)
+        for name in ("network", "priority")
+        if (value := run.settings.get(f"algo.{name}")) != getattr(usual, name, value)
+    ]
+    return ", ".join([run.algorithm.upper(), preset, *differing])
 
 
 def pictures(runs: BySetting) -> dict[str, str]:

@@ -133,6 +133,7 @@ WITH: dict[str, dict[str, Any]] = {
     "replay.alpha": {"replay.prioritized": True},
     "replay.beta": {"replay.prioritized": True},
     "replay.beta_final": {"replay.prioritized": True},
+    "priority": {"replay.prioritized": True},
     "replay.replacement": {"replay.prioritized": False, "batch_size": 120, "intensity": 8.0, "length": 2},
 }
 """Maps an option to the other settings that are needed for the option to have an effect."""

@@ -352,10 +352,12 @@ def categorical_targets(c, reward, discount, out_t, policy):
 
 
 def categorical_loss(c, out, action, weight, target):
-    """Cross entropy -> (loss, KL(target || prediction) [N])."""
-    logs = [np.log(softmax(out[i])[a]) for i, a in enumerate(action)]
-    cross = [-(m * log).sum() for m, log in zip(target, logs, strict=True)]
-    error = [x + (m[m > 0] * np.log(m[m > 0])).sum() for x, m in zip(cross, target, strict=True)]
+    """Cross entropy -> (loss, KL(target || prediction) or cross entropy [N])."""
+    logs = [out[i, a] - out[i, a].max() for i, a in enumerate(action)]
+    logs = [x - np.log(np.exp(x).sum()) for x in logs]  # A probability may be too small for a float64.
+    cross = [-(m[m > 0] * log[m > 0]).sum() for m, log in zip(target, logs, strict=True)]
+    entropy = [-(m[m > 0] * np.log(m[m > 0])).sum() for m in target]
+    error = cross if c.priority == "cross-entropy" else [x - h for x, h in zip(cross, entropy, strict=True)]
     return np.mean([w * x for w, x in zip(weight, cross, strict=True)]), np.array(error)
 
 

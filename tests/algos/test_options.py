@@ -143,7 +143,7 @@ class Played:
         moved = [{n: x + sign * h * along[n] if n in along else x for n, x in p.items()} for sign in (1, -1)]
         want = (loss_of(moved[0]) - loss_of(moved[1])) / (2 * h)
         scale = sum(np.linalg.norm(grad[n]) * np.linalg.norm(along[n]) for n in grad)
-        assert abs(got - want) <= 2e-3 * scale + 1e-6, (got, want)
+        assert abs(got - want) <= 3e-3 * scale + 1e-6, (got, want)
 
 
 def read(model):

@@ -273,6 +273,7 @@ SOURCES: dict[tuple[str, str], list[Row]] = {
         ("update_horizon", 3, "algo.n_step", same),
         ("replay_scheme", "prioritized", "algo.replay.prioritized", lambda s: s == "prioritized"),
         ("priority", "sqrt(loss)", "algo.replay.alpha", lambda _: 0.5),
+        ("loss", "softmax_cross_entropy_loss_with_logits", "algo.priority", lambda _: "cross-entropy"),
         ("loss weight", "1 / sqrt(probability)", "algo.replay.beta", lambda _: 0.5),
     ],
     ("btr2025", "btr"): [
