@@ -143,7 +143,7 @@ class Played:
         moved = [{n: x + sign * h * along[n] if n in along else x for n, x in p.items()} for sign in (1, -1)]
         want = (loss_of(moved[0]) - loss_of(moved[1])) / (2 * h)
         scale = sum(np.linalg.norm(grad[n]) * np.linalg.norm(along[n]) for n in grad)
-        assert abs(got - want) <= 3e-3 * scale + 1e-6, (got, want)
+        assert abs(got - want) <= 2e-3 * scale + 1e-6, (got, want)
 
 
 def read(model):
@@ -552,8 +552,10 @@ def test_values_together_equal_the_equations(algorithm, seed):
     """Test an algorithm with random values of all its options; with an odd seed, the experience has no invalid
     steps."""
     draw = random.Random(f"{algorithm} {seed}")
-    config = changed(algorithm, {o.field: draw.choice(o.values) for o in options_of(algorithm)[0]})
-    play(algorithm, config, waits=seed % 2 == 0)
+    values = {o.field: draw.choice(o.values) for o in options_of(algorithm)[0]}
+    if "centered" in str(values["optimizer"]):  # Without decay, the variance is 0, and the parameters explode.
+        values["rmsprop_alpha"] = 0.9
+    play(algorithm, changed(algorithm, values), waits=seed % 2 == 0)
 
 
 @pytest.mark.parametrize(("algorithm", "field"), NO_LOSS_OF)
