@@ -242,7 +242,7 @@ class PolicyGradient(Algorithm[C]):
         )
 
     def _observed(self, r: Rollout, index: Tensor) -> tuple[Tensor, RnnState | None, Tensor]:
-        """Observations, recurrent states and indices t * B + b of the samples `index`, as in `batch`."""
+        """The observations, recurrent states and flat indices t * B + b of the samples that `index` selects."""
         if not self.agent.state_size:
             return r.observation(index // r.B, index % r.B), r.memory(), index
         i = (torch.arange(r.T, device=index.device)[:, None] * r.B + index).flatten()

@@ -32,8 +32,8 @@ class CheckpointWriter:
     def __init__(
         self, checkpoints: Checkpoints, env_steps: int, state: dict[str, Any], time: dict[str, Any] | None = None
     ):
-        """`Checkpoints.save` explains the arguments. The state may change after the call, except that a segment must
-        not change until it is loaded."""
+        """`Checkpoints.save` explains the arguments. The state may change after the call. The data of a
+        segment must not change until the writer has called its `load`."""
         self.path = checkpoints.path(env_steps)
         self._unread: deque[Segment] = deque()
         self._read: queue.Queue[tuple[str, dict[str, Tensor]] | None] = queue.Queue(AHEAD)

@@ -19,8 +19,8 @@ _NOT_IN_BATCHES = {"in_batches": False}
 class RnnState:
     """The recurrent states of n environments over T steps.
 
-    `state` [n, Z] is the recurrent state before the first step, which `act` advances in place. `first` [T, n] bool
-    marks steps at which an episode begins; the state is reset before such a step.
+    `state` [n, Z] is the recurrent state before the first step. `act` overwrites `state` with the next state. `first`
+    [T, n] bool marks steps at which an episode begins; the state is reset before such a step.
     """
 
     state: Tensor

@@ -85,7 +85,7 @@ class EnvSpec:
 
     def limited(self, steps: int | None) -> "EnvSpec":
         """The spec with an additional time limit for episodes of `steps` agent steps. The shorter of both limits
-        applies. A vector environment has its own time limit."""
+        applies. A vector environment has its own time limit, so that none is added."""
         if "autoreset" in self.protocol:
             return self
         limits = (self.protocol.get("max_episode_steps"), steps)

@@ -27,7 +27,7 @@ GAMES = tuple(
 )
 
 # Games of which ale-py 0.12.1 restores some states inexactly.
-# The games were found by restoring 40 states of each of the 104 games.
+# These three were found by restoring 40 states of each of ale-py's 104 games.
 INEXACT_RESTORE = frozenset({"qbert", "tetris", "tic_tac_toe_3d"})
 
 # The 49 games of Mnih et al. 2015, Extended Data Table 2

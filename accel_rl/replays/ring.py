@@ -243,7 +243,7 @@ class FrameRing:
         return inside & ((self.flags[self.position_of(cell)] & SAMPLEABLE) > 0)
 
     def nth(self, k: Tensor) -> Tensor:
-        """The numbers [N] of the k-th cells among those that can be drawn, for k [N] int64 in [0, len)."""
+        """The indices [N] of the k-th cells among those that can be drawn, for k [N] int64 in [0, len)."""
         if not self.refused:
             return self.first + k
         row = torch.searchsorted(self.before, k, right=True) - 1

@@ -133,8 +133,8 @@ class SequenceRing:
         self._show((0, 0))
 
     def _show(self, before: tuple[int, int]) -> None:
-        """Update the counts of cuts and of drawable cells. `before` is the range of rows that were eligible until
-        now."""
+        """Update the number of cut episodes in each row, and the number of cells that can be drawn. `before` is the
+        range of rows that were eligible until now."""
         low, high = self.eligible
         for row in range(max(low, before[1]), high):
             self._cuts[row % self.L] = self._count_cuts(row)

@@ -37,8 +37,8 @@ play is assumed. The fraction is the median of all published deviations (tests/r
 
 @dataclass(frozen=True)
 class Comparison:
-    """Compares the runs of one setting in one game with one published score. `scale` names the random and human scores
-    for human-normalisation."""
+    """Compares the runs of one setting in one game with one published score. `scale` is the name of the table of random
+    and human scores for human-normalisation."""
 
     game: str
     setting: str

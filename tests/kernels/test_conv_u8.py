@@ -108,7 +108,7 @@ def test_what_it_does_not_support():
 def test_stacks_that_are_not_gathered():
     """The kernel computes bitwise equal results from a rollout's frames as from gathered stacks of frames.
 
-    A forward pass with gradients needs gathered stacks of frames.
+    A forward pass that records gradients is only supported for frame stacks that are copied to one tensor.
     """
     frames = torch.randint(0, 256, (7, 5, 40, 36), dtype=torch.uint8)
     age = torch.tensor([3, 0, 2], dtype=torch.uint8)

@@ -117,7 +117,7 @@ class Words:
 
 
 class AsynchronousRanks:
-    """Simulates asynchronous ranks on central parameters, some of which are killed."""
+    """Simulates asynchronous ranks, some of which are killed, that share central parameters."""
 
     def __init__(self, world: World, faults: int) -> None:
         self.world, self.system, self._faults = world, System(world), faults

@@ -1,6 +1,6 @@
 """Simulated streams and events, whose order is computed by vector clocks, and unfinished copies to the host.
 
-A stream's clock maps other streams to epochs.
+Each stream has a vector clock with one number (epoch) for every other stream.
 All work of the other stream up to this epoch is done before the stream's next operation.
 A stream's epoch is incremented whenever another stream or the host may synchronize with the stream.
 """
