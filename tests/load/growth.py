@@ -27,12 +27,13 @@ class Usage:
         """Add a sample after the amount of work `x`: private memory in KiB, descriptors, threads and processes of this
         process and its children."""
         me = psutil.Process()
-        tree = [me, *me.children(recursive=True)]
+        processes = [me, *me.children(recursive=True)]
+        tree = [process for process in processes if process.status() != psutil.STATUS_ZOMBIE]
         values = {
             "memory, KiB": sum(map(_private_kib, tree)),
             "descriptors": sum(process.num_fds() for process in tree),
             "threads": sum(process.num_threads() for process in tree),
-            "processes": len(tree),
+            "processes": len(processes),
         }
         self.x.append(x)
         for name, value in values.items():
