@@ -95,12 +95,12 @@ def train(number: int, env_steps: int) -> Night:
         run = accel_rl.train(
             "pqn", game=game, env_steps=env_steps, seed=number, evaluation__interval=0, run_dir=f"{folder}/run"
         )
-    if "score" not in run.metrics:
+        scores = run.metrics.get("score", np.empty(0))
+    if not np.isfinite(scores[-1:]).any():
         raise RunError(f"no episode of {game} has ended in {env_steps:,} env steps")
     revision = git_revision(Path(__file__).parent) or ""
     minutes = (time.monotonic() - began) / 60
-    score = float(run.metrics["score"][-1])
-    return Night(time.strftime("%Y-%m-%d"), revision, game, number, env_steps, score, round(minutes, 2))
+    return Night(time.strftime("%Y-%m-%d"), revision, game, number, env_steps, float(scores[-1]), round(minutes, 2))
 
 
 def sums(games: Sequence[str], scores: Sequence[float]) -> Iterator[float]:
