@@ -164,14 +164,14 @@ def open_trainer(tmp_path):
     from accel_rl.planning.plan import RankPlan
     from accel_rl.run.run_folder import RunFolder
     from accel_rl.settings.resolved import resolve
+    from accel_rl.training.build_trainer import build_trainer
     from accel_rl.training.context import SINGLE_RANK
-    from accel_rl.training.trainer import Trainer
 
     def build(config, context=SINGLE_RANK, state=None, opens=True):
         torch.manual_seed(0)
         config = resolve(config)
         folder = RunFolder.create(tmp_path / str(len(built)), config)
-        trainer = Trainer(config, RankPlan.resolve(config), folder, state, context)
+        trainer = build_trainer(config, RankPlan.resolve(config), folder, state, context)
         if opens:
             built.append(trainer)
             trainer._open()

@@ -20,9 +20,9 @@ from accel_rl.settings.train import TrainConfig
 from accel_rl.text.counts import counted
 from accel_rl.text.errors import ConfigError, RunError
 from accel_rl.text.output import open_standard_descriptors, print_text, steady_output
+from accel_rl.training.build_trainer import build_trainer
 from accel_rl.training.evaluation import Result
 from accel_rl.training.observers import Observers
-from accel_rl.training.trainer import Trainer
 
 
 def begin(given: TrainConfig, path: Path | None) -> tuple[TrainConfig, RunFolder, Result | None]:
@@ -97,9 +97,9 @@ def run_to_end(plan: RunPlan, run: RunFolder, state: dict[str, Any] | None, obje
     if not mode.is_alone:
         return importlib.import_module(mode.module).launch(plan, run, state, objects)
     config, rank = plan.rank_configs[0], plan.ranks[0]
-    trainer = Trainer(config, rank, run, state, observers=objects or Observers.of(config))
+    trainer = build_trainer(config, rank, run, state, observers=objects or Observers.of(config))
     tell(
-        f"{config.algorithm} on {trainer.spec.name}: {config.env_steps:,} env steps on {rank.device}, "
+        f"{config.algorithm} on {config.spec.name}: {config.env_steps:,} env steps on {rank.device}, "
         f"{rank.sampler.environments()} -> {run.path}",
     )
     return trainer.run()

@@ -25,8 +25,8 @@ from accel_rl.samplers.episodes import EpisodeTracker, Recent
 from accel_rl.settings.gorila_settings import GorilaConfig
 from accel_rl.settings.resolved import Resolved
 from accel_rl.text.errors import ConfigError, RunError
+from accel_rl.training.build_trainer import build_trainer
 from accel_rl.training.context import Barrier, Clock, Exchange, RankContext
-from accel_rl.training.trainer import Trainer
 
 
 class Member:
@@ -64,7 +64,7 @@ class Member:
         # Members neither evaluate nor display progress; the driver does.
         samples, learns = self._role != "learner", self._role != "actor"
         context = RankContext(clock, exchange, MemberBarrier(clock, line), self._index, samples, learns)
-        Trainer(config, RankPlan.resolve(config), folder, state, context).run()
+        build_trainer(config, RankPlan.resolve(config), folder, state, context).run()
 
     def _global_replay(self, algo: Algorithm) -> RemoteReplay:
         setup, config = self._setup, algo.config

@@ -29,10 +29,10 @@ from accel_rl.samplers.episodes import EpisodeTracker, Recent
 from accel_rl.samplers.inference.pulling_agent import PullingAgent
 from accel_rl.settings.resolved import Resolved
 from accel_rl.text.errors import ConfigError, RunError
+from accel_rl.training.build_trainer import build_trainer
 from accel_rl.training.context import Barrier, Clock, Exchange, RankContext
 from accel_rl.training.evaluation import Result
 from accel_rl.training.observers import Observers
-from accel_rl.training.trainer import Trainer
 
 logger = logging.getLogger(__name__)
 START_S = 600.0  # Rank 0 has `START_S` seconds to load its checkpoint.
@@ -230,7 +230,7 @@ def train(
     clock = AsyncClock(counters, rank, config, watch)
     exchange = AsyncExchange(counters, rank, config.distributed, central_fd, watch)
     context = RankContext(clock, exchange, AsyncBarrier(counters, rank), rank)
-    result = Trainer(config, plan, folder, state, context, Observers.of(config)).run()
+    result = build_trainer(config, plan, folder, state, context, Observers.of(config)).run()
     if clock.lost:
         gone = ", ".join(map(str, clock.lost))
         raise RunError(f"rank {rank}: rank {gone} is gone; stopped at {result.env_steps:,} env steps, and saved")

@@ -28,10 +28,10 @@ from accel_rl.run.run_folder import RunFolder
 from accel_rl.samplers.episodes import EpisodeTracker, Recent
 from accel_rl.settings.resolved import Resolved
 from accel_rl.text.errors import RunError
+from accel_rl.training.build_trainer import build_trainer
 from accel_rl.training.context import Barrier, Clock, Exchange, RankContext
 from accel_rl.training.evaluation import Result
 from accel_rl.training.observers import Observers
-from accel_rl.training.trainer import Trainer
 
 SAVE_S = 1800.0  # A rank has `SAVE_S` seconds to write its checkpoint.
 LOOK_S = 1.0
@@ -230,7 +230,7 @@ def train(
             end(exchange.communicator.failed("gradients", why))
 
         with watched(plan.device, timeout_s, hangs) if exchange.captures_updates else nullcontext():
-            result = Trainer(config, plan, folder, state, context, Observers.of(config)).run()
+            result = build_trainer(config, plan, folder, state, context, Observers.of(config)).run()
     part(store, plan.rank, plan.size, timeout_s)
     return result
 

@@ -14,7 +14,7 @@ from accel_rl.algos.algorithm import Algorithm, set_schedules
 from accel_rl.algos.replay_algorithm import ReplayAlgorithm
 from accel_rl.data.rollout import Rollout
 from accel_rl.data.spec import EnvSpec
-from accel_rl.distributed.communicator import average_buffers
+from accel_rl.distributed.communicator import SINGLE_PROCESS, Communicator, average_buffers
 from accel_rl.distributed.gradient_sync import GradientSync
 from accel_rl.machine.devices import Device
 from accel_rl.metrics.update_metrics import UpdateMetrics
@@ -42,13 +42,10 @@ class Learner:
         """`exchange` connects the learner to the learners of other ranks; None means a single rank."""
         device, exchange = Device(device), exchange or Exchange()
         torch.manual_seed(seed)
-        self.algo = build_algorithm(config, spec, device)
+        self.algo = build_algorithm(config, spec, device, exchange.communicator)
         self._has_modes = has_modes(self.algo.agent.model)
         self._has_statistics = bool(statistics(self.algo.agent.model))
         self.flat = FlatParameters(self.algo.agent.model)
-        self.algo.communicator = exchange.communicator
-        if device.queues_work:
-            self.algo.now = ScheduledTensors(self.algo.device)
         set_schedules(self.algo)
         self.gradient_sync: GradientSync
         if name := config.distributed.sync_class:
@@ -209,11 +206,16 @@ def _reordered(sync: dict[str, Any], order: Tensor) -> dict[str, Any]:
     return {**sync, **({"optimizer": moved} if moved else {})}
 
 
-def build_algorithm(config: Resolved, spec: EnvSpec, device: str) -> Algorithm:
+def build_algorithm(
+    config: Resolved, spec: EnvSpec, device: str, communicator: Communicator = SINGLE_PROCESS
+) -> Algorithm:
     cls: type[Algorithm] = find_algorithm(config.algorithm)
     c: Any = config.algo
     sampler = config.sampler
     algo = cls(c, spec, T=config.T, B=sampler.envs, device=device)
+    algo.communicator = communicator
+    if Device(device).queues_work:
+        algo.now = ScheduledTensors(algo.device)
     agent = algo.agent
     shares = isinstance(sampler, ResolvedSampler) and sampler.run_envs
     if shares and isinstance(agent, EpsilonGreedyAgent) and agent.powers is not None:

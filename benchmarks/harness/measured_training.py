@@ -18,8 +18,8 @@ from accel_rl.run.run_folder import RunFolder
 from accel_rl.settings.resolved import resolve
 from accel_rl.settings.train import TrainConfig
 from accel_rl.speed.cuda_graph import WARM_UP
+from accel_rl.training.build_trainer import build_trainer
 from accel_rl.training.concurrent import Concurrent
-from accel_rl.training.trainer import Trainer
 
 FOREVER = 10**9
 """A number of env steps that no measurement reaches."""
@@ -76,7 +76,7 @@ class MeasuredTraining:
         self.plan = RankPlan.resolve(config)
         self.device = self.plan.device
         try:
-            self.trainer = Trainer(config, self.plan, run_folder)
+            self.trainer = build_trainer(config, self.plan, run_folder)
         finally:
             self._own_cores = _affinity()
             _run_on(self._cores)

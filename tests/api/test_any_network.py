@@ -18,6 +18,7 @@ from accel_rl.planning.plan import RankPlan
 from accel_rl.run.run_folder import RunFolder
 from accel_rl.settings.resolved import resolve
 from accel_rl.text.errors import ConfigError
+from accel_rl.training.build_trainer import build_trainer
 from accel_rl.training.learner import Learner
 from accel_rl.training.seeds import Stream, derived_seed
 from accel_rl.training.stored_agents import BestAgent
@@ -109,7 +110,7 @@ def test_targets_and_acting_copies_are_whole(tmp_path):
         dict(envs=4, horizon=5, replay__size=2000, replay__start=40, target_interval=40, engine="in-process",
              evaluation__interval=0, schedule="concurrent", secondary__batch=16),
     ))  # fmt: skip
-    trainer = Trainer(config, RankPlan.resolve(config), RunFolder.create(tmp_path / "run", config))
+    trainer = build_trainer(config, RankPlan.resolve(config), RunFolder.create(tmp_path / "run", config))
     algo = trainer.learner.algo
     try:
         for _ in range(4):
@@ -133,7 +134,7 @@ def test_a_second_learner_begins_with_the_whole_network(tmp_path):
         "tests.api.networks:BatchNormDQN", "CartPole-v1",
         dict(envs=4, replay__size=2000, replay__start=40, engine="in-process", secondary__batch=16),
     ))  # fmt: skip
-    trainer = Trainer(config, RankPlan.resolve(config), RunFolder.create(tmp_path / "run", config))
+    trainer = build_trainer(config, RankPlan.resolve(config), RunFolder.create(tmp_path / "run", config))
     one, two = (network_state(x.algo.agent.model) for x in trainer.learners)
     assert all(torch.equal(one[name], two[name]) for name in one)
     trainer._close()

@@ -12,7 +12,7 @@ from accel_rl.planning.plan import RankPlan, resolve_device
 from accel_rl.ranks.sync_context import sync_context
 from accel_rl.run.run_folder import RunFolder
 from accel_rl.settings.resolved import resolve
-from accel_rl.training.trainer import Trainer
+from accel_rl.training.build_trainer import build_trainer
 from tests import simulated_device
 from tests.golden.runs import POLE, config
 from tests.gpu.runs import CAPTURE, GPU, SERVED, cycles, q, replace
@@ -41,7 +41,7 @@ def played(run, folder, context, device=GPU):
 
     run = resolve(replace(run, device=device))
     torch.manual_seed(0)
-    trainer = Trainer(run, RankPlan.resolve(run), RunFolder.create(folder, run), None, context)
+    trainer = build_trainer(run, RankPlan.resolve(run), RunFolder.create(folder, run), None, context)
     rollouts = trainer.sampler.server.rollouts
     simulated_device.in_parts(*(x for r in rollouts for x in (r.frames, r.age)))
     trainer.reporter.open(0, 0)

@@ -21,9 +21,9 @@ from accel_rl.planning.plan import RankPlan
 from accel_rl.run.run_folder import RunFolder
 from accel_rl.settings.resolved import resolve
 from accel_rl.settings.train import TrainConfig
+from accel_rl.training.build_trainer import build_trainer
 from accel_rl.training.callback import Callback, Training
 from accel_rl.training.observers import Observers
-from accel_rl.training.trainer import Trainer
 from tests.golden.runs import RANKS, RUNS
 
 FILE = Path(__file__).parent / "curves.json"
@@ -61,7 +61,7 @@ class Recorded(Callback):
 def _of_trainer(config: TrainConfig, folder: Path) -> Curves:
     config, recorded = resolve(config), Recorded()
     observers = Observers(callbacks=(recorded,))
-    Trainer(config, RankPlan.resolve(config), RunFolder.create(folder, config), observers=observers).run()
+    build_trainer(config, RankPlan.resolve(config), RunFolder.create(folder, config), observers=observers).run()
     return recorded.curves
 
 

@@ -24,8 +24,8 @@ from accel_rl.run.run_folder import RunFolder
 from accel_rl.settings.resolved import resolve
 from accel_rl.settings.train import TrainConfig
 from accel_rl.speed.captured_updates import CapturedUpdates
+from accel_rl.training.build_trainer import build_trainer
 from accel_rl.training.context import RankContext
-from accel_rl.training.trainer import Trainer
 from tests import simulated_device
 from tests.golden.runs import POLE, SEQUENCES, config
 from tests.gpu.runs import LSTM, RETURNS, declare_parts, on_device, permutations_of_a_gpu, q
@@ -85,7 +85,7 @@ def learned(run: TrainConfig, device: str, folder: Path, context: RankContext) -
     run = replace(run, distributed=replace(run.distributed, ranks=exchange.communicator.size))
     run = replace(rank_config(resolve(run), context.rank), device=device)
     plan = RankPlan.resolve(run, context.rank, exchange.communicator.size)
-    trainer = Trainer(run, plan, RunFolder.create(folder, run), None, context)
+    trainer = build_trainer(run, plan, RunFolder.create(folder, run), None, context)
     captured: CapturedUpdates | None = trainer.learner._captured
     declare_parts(trainer.sampler)
     gather, exchanges = exchange.communicator.all_gather, list[int]()

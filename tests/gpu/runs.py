@@ -18,6 +18,7 @@ from accel_rl.samplers.inference.resident import KNOWN
 from accel_rl.settings.resolved import resolve
 from accel_rl.settings.train import TrainConfig
 from accel_rl.text import output
+from accel_rl.training.build_trainer import build_trainer
 from accel_rl.training.trainer import Trainer
 from tests import simulated_device
 from tests.golden.runs import POLE, SEQUENCES, SMALL, config
@@ -169,7 +170,7 @@ def build(run: TrainConfig, device: str, folder: Path) -> Trainer:
     number of cores.
     """
     run = resolve(replace(run, device=device, sampler=replace(run.sampler, groups=2)))
-    trainer = Trainer(run, RankPlan.resolve(run), RunFolder.create(folder, run))
+    trainer = build_trainer(run, RankPlan.resolve(run), RunFolder.create(folder, run))
     declare_parts(trainer.sampler)
     return trainer
 

@@ -7,7 +7,7 @@ from accel_rl.cli.main import main
 from accel_rl.machine.gpu_energy import GpuEnergy
 from accel_rl.metrics.sinks import CsvSink
 from accel_rl.run import run_time
-from accel_rl.training.trainer import Trainer
+from accel_rl.training import build_trainer
 from tests.gpu.runs import GPU, declare_parts
 from tests.machine.test_gpu_energy import compiled
 
@@ -19,13 +19,13 @@ TRAIN = (
 
 
 def test_a_run_records_the_energy_of_its_gpu(simulated_gpu, tmp_path, monkeypatch):
-    build = Trainer._build_sampler
+    build = build_trainer.build_sampler
 
-    def declared(self):
-        declare_parts(sampler := build(self))
+    def declared(*args, **kwargs):
+        declare_parts(sampler := build(*args, **kwargs))
         return sampler
 
-    monkeypatch.setattr(Trainer, "_build_sampler", declared)
+    monkeypatch.setattr(build_trainer, "build_sampler", declared)
     counter = tmp_path / "GPU-a"
     counter.write_text("0")
     monkeypatch.setattr(run_time, "GpuEnergy", partial(GpuEnergy, library=compiled(tmp_path)))

@@ -22,7 +22,7 @@ from accel_rl.settings.registry import NAMES_WITH_REPLAY
 from accel_rl.settings.resolved import resolve
 from accel_rl.settings.train import SecondaryConfig, TrainConfig, default_config
 from accel_rl.text.errors import ConfigError, RunError
-from accel_rl.training.trainer import Trainer
+from accel_rl.training.build_trainer import build_trainer
 from tests.marks import slow
 from tests.samplers.conftest import SMALL
 
@@ -52,7 +52,7 @@ def trainer(tmp_path):
     def build(*args, secondary=0, **kwargs):
         c = replace(config(*args, **kwargs), secondary=SecondaryConfig(batch=secondary))
         c = resolve(c)
-        built.append(Trainer(c, RankPlan.resolve(c), RunFolder.create(tmp_path / str(len(built)), c)))
+        built.append(build_trainer(c, RankPlan.resolve(c), RunFolder.create(tmp_path / str(len(built)), c)))
         return built[-1]
 
     built = []
@@ -203,7 +203,7 @@ def test_nothing_is_lost_on_ctrl_c_nor_around_an_evaluation(tmp_path):
     folder, seen = RunFolder.create(tmp_path / "run", c), []
 
     def play(state, stop_at):
-        t = Trainer(c, RankPlan.resolve(c), folder, state)
+        t = build_trainer(c, RankPlan.resolve(c), folder, state)
         collect = t.sampler.collect
 
         def noted(agent):

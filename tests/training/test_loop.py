@@ -10,8 +10,8 @@ from accel_rl.planning.plan import RankPlan
 from accel_rl.processes.process import tune_torch
 from accel_rl.run.run_folder import RunFolder
 from accel_rl.settings.resolved import resolve
+from accel_rl.training.build_trainer import build_trainer
 from accel_rl.training.loop import train
-from accel_rl.training.trainer import Trainer
 from tests.golden.runs import RUNS
 from tests.marks import slow
 from tests.samplers.conftest import SMALL
@@ -39,7 +39,7 @@ def test_a_trainer_equals_the_loop_bit_for_bit(name, tmp_path):
     tune_torch(1)
     try:
         loop = train(config, groups=plan.sampler.grouping.groups)
-        trainer = Trainer(resolved, plan, RunFolder.create(tmp_path / "run", resolved))
+        trainer = build_trainer(resolved, plan, RunFolder.create(tmp_path / "run", resolved))
         result = trainer.run()
     finally:
         torch.set_num_threads(threads)

@@ -11,7 +11,7 @@ from accel_rl.settings.registry import NAMES_WITH_REPLAY
 from accel_rl.settings.resolved import resolve
 from accel_rl.settings.train import SecondaryConfig, TrainConfig, default_config
 from accel_rl.text.errors import ConfigError
-from accel_rl.training.trainer import Trainer
+from accel_rl.training.build_trainer import build_trainer
 
 
 def config(algorithm="dqn", **secondary) -> TrainConfig:
@@ -35,7 +35,7 @@ def trainer(tmp_path):
     def build(**secondary):
         c = config(**secondary)
         c = resolve(c)
-        built.append(Trainer(c, RankPlan.resolve(c), RunFolder.create(tmp_path / str(len(built)), c)))
+        built.append(build_trainer(c, RankPlan.resolve(c), RunFolder.create(tmp_path / str(len(built)), c)))
         return built[-1]
 
     built = []
