@@ -81,7 +81,7 @@ def test_the_rates_before_and_after_the_first_update_are_measured_apart():
 
 
 def test_rollouts_of_one_period_count_together():
-    """In the concurrent schedule, all updates of a period of four rollouts are counted at the last rollout."""
+    """With concurrent training, all updates of a period of four rollouts are reported with the fourth rollout."""
     trial = Trial(4.0)
     play(trial, [(0.5, 80, 0)] * 4 + [(0.1, 80, 0), (0.1, 80, 0), (0.1, 80, 0), (1.7, 80, 9)] * 20)
     assert trial.rates().learning == pytest.approx(160)
