@@ -76,7 +76,7 @@ FOREIGN = {"python -m pip": "installs", "python -m pytest": "the tests themselve
 SLOW = ["--ranks", "secondary_learner", "dqn_scaling", "pong_rainbow", "--groups", "--sampler.engine", "--env.backend"]
 SLOW += ["runs/", "munchausen:", "my_ppo:", "my_network:", "my_net:", "my_env:", "lion:"]
 SLOW += ["completion", "report RUNS --out", "suite/", "resume RUN --", "--best --s", "--episodes 30", "RUN/model"]
-# Command lines with a word of the next list are slow to execute, so that fast tests only parse and plan them.
+# Execution of command lines with one of the words below takes long. Fast tests only parse and plan these lines.
 SLOW += [
     "--seed 3",
     "--learning-rate",
@@ -210,7 +210,7 @@ def test_it_runs(line, here, capsys, monkeypatch):
 
 
 grid_of = functools.cache(find_grid)
-"""Cached, because many lines have the same grid."""
+"""Cached, because many command lines of the docs name the same grid."""
 MACHINE = of_cores(range(32), memory=2**40, gpus=8, gpu_memory=80 * 2**30)
 PLAN = {"nodes": 2, "cores_per_node": 32, "threads_per_core": 2, "gpus_per_node": 4, "memory_gib": 1024, "machines": 64}
 

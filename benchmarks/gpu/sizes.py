@@ -22,7 +22,7 @@ class Sizes:
     policy_envs: int = 1_024  # Number of environments for A2C and PPO.
     q_envs: int = 256  # Number of environments for DQN, C51 and Rainbow.
     ppo_horizon: int = 16
-    ppo_minibatch: int = 512  # as in the code of Stooke & Abbeel 2018
+    ppo_minibatch: int = 512  # The code of Stooke & Abbeel 2018 has minibatches of 512.
     impala_network: str = "impala"  # The residual network of Espeholt et al. 2018
     batches: tuple[tuple[str, int], ...] = (("dqn", 512), ("c51", 2_048), ("rainbow", 512))
     q_network: str = "dqn"  # DQN-Net of Stooke & Abbeel 2018
@@ -42,7 +42,7 @@ class Sizes:
     profiled: int = 50  # Number of updates that the profiler records.
     # Precisions to measure in addition to float32.
     precisions: tuple[Precision, ...] = ("tfloat32", "bfloat16")
-    rounds: int = 3  # measurements of each variant
+    rounds: int = 3  # Number of measurements of each variant
     shortest: float = 0.5  # Minimum seconds of a measurement
     warm_cycles: int = 12
     decorrelation_steps: int = 300

@@ -38,12 +38,12 @@ def measure(bench: Bench) -> Result:
         for translate in ("auto", "off"):
             tables = make_device_game(replace(config.env, translate=translate), True, True, bench.device)
             if translate == "auto" and not tables.translated:
-                continue  # CPUs have no kernels of single games.
+                continue  # On a CPU, no kernel is compiled for a single game.
             kernel = "all games"
             if tables.translated:
                 kernels = kernels_of(tables.device)
                 kernels.load_blocks(game)
-                # If the stored trial were not removed, a game's own kernel that is slower would not be measured.
+                # Without the trial's result, the game's own kernel is measured even if it is the slower one.
                 if trial := kernels.trials.pop(game, None):
                     result.notes.append(f"{game}: {trial}")
                 kernel = "the game's" if kernels.has_blocks(game) else "all games, as its own failed"

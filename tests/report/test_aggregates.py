@@ -55,7 +55,6 @@ def test_statistics_by_their_definitions(counts):
     ]
     assert middle == pytest.approx(sum(w * x for x, w in inner) / sum(w for _, w in inner))
     twice = statistics(np.stack([flat(scores), 2 * flat(scores)]), scores)
-    # One call of statistics() computes two samples of scores.
     assert twice[0] == pytest.approx([median, middle, mean, gap, *shares])
 
 

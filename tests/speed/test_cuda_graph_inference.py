@@ -101,7 +101,7 @@ def recurrent_agent():
 
 OF_VALUES = [q_agent, dueling_agent, c51_agent, quantile_agent, data_efficient_agent, last_step_agent]
 AGENTS = [policy, noisy_agent, recurrent_agent, *OF_VALUES, padded_agent, hadamax_agent, btr_agent]
-# The quick cases omit Q-learning, which test_an_epsilon_that_changes and tests/gpu also test.
+# The fast tests omit the agents of Q-learning, which test_an_epsilon_that_changes and tests/gpu test.
 QUICK = [(policy, 1), (recurrent_agent, 2)]
 CASES = [(make, groups) for make in AGENTS for groups in (1, 2)]
 

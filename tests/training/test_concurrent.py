@@ -171,7 +171,7 @@ def test_the_training_intensity_is_that_of_the_steps_that_were_taken(trainer, sc
     late = C if schedule == "concurrent" else 0
     wanted = (steps - began) * 2.0 / 16
     assert abs(updates - wanted) <= 1 + late * 2.0 / 16, (updates, wanted)
-    # The transitions trained on, and those that are still due, are together exactly the intensity times the env steps.
+    # Trained transitions plus those that are due later are exactly the intensity (2) times the env steps.
     if schedule == "concurrent":
         algo = t.learner.algo
         assert updates * 16 + algo.budget.transitions == 2.0 * (steps - began)
