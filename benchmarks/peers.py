@@ -45,7 +45,7 @@ class Options(program.Options):
     workers: OptionalCount = None
     """Number of worker processes of accel_rl and of threads of the peers, by default one per usable core."""
     envs_per_worker: Count = 32
-    """Number of environments of each worker. Vectorised peers have the same total number of environments."""
+    """Number of environments of each worker. Peers that step a batch by one object have the same total."""
     process_envs: Count = 16
     """Number of environments of peers with a process for each environment (about 180 MB each)."""
     horizon: Count = 20

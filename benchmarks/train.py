@@ -132,7 +132,7 @@ def flops(training: Training) -> float:
     algo.ingest(training.rollout)
     batch = next(iter(algo.batches()))
     with ExitStack() as stack:
-        # FlopCounterMode counts only torch's own convolutions.
+        # Disable accel_rl's convolutions, because FlopCounterMode counts only those of torch.
         for name in CONVOLUTIONS:
             stack.enter_context(patch(f"accel_rl.kernels.{name}.supports", lambda *_: False))
         counter = stack.enter_context(FlopCounterMode(display=False))

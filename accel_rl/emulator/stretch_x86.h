@@ -22,8 +22,8 @@ namespace accel {
 AVX2 __m256i of(const Mask& m) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(m.w)); }
 AVX2 void keep(Mask& m, __m256i v) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(m.w), v); }
 
-// Returns the mask of up to 64 pixels that begin at pixel x (0-159) of the line, and wrap around at its end. AVX2
-// shifts by counts below 0 or above 63 give 0.
+// Returns the mask of up to 64 pixels that begin at pixel x (0-159) of the line, and wrap around at its end. The code
+// relies on AVX2's shifts, which return 0 for counts below 0 or above 63.
 AVX2 __m256i placed_wide(u64 pixels, u32 x) {
     const __m256i v = _mm256_set1_epi64x(static_cast<long long>(pixels)), at = _mm256_set1_epi64x(x);
     const __m256i starts = _mm256_setr_epi64x(0, 64, 128, 192), past = _mm256_setr_epi64x(160, 224, 288, 352);

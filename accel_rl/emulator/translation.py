@@ -54,7 +54,7 @@ def begin(
         thread = threading.Thread(target=_compile, args=arguments, daemon=True, name="translate")
         try:
             thread.start()
-        except RuntimeError as error:  # The system allows no more threads.
+        except RuntimeError as error:  # The thread cannot start, because the system allows no more threads.
             logger.info(f"{game} is interpreted: {error}")
 
 
@@ -67,7 +67,7 @@ def translate(game: str, rom: str | os.PathLike[str] | None = None) -> bool:
     file = folder_to_fill() / file.name
     if _address(file) is None and untried(file):
         with turn(file) as locks:
-            if _address(file) is None:  # No other process has compiled the game meanwhile.
+            if _address(file) is None:  # Another process may have compiled the game while this one waited.
                 run_compiler(file, game, rom, locks, outlives=False)
     return _address(file) is not None
 

@@ -38,7 +38,7 @@ HD void dpc_start(Dpc& d) {
     d.random = 7;
 }
 
-// A reset changes only the clock of DPC's three voices.
+// A reset of the console changes nothing in the DPC chip except the clock of the three voices.
 HD void dpc_reset(Dpc& d) {
     d.part = 0;
     d.voice_cycle = 0;

@@ -183,7 +183,7 @@ HD void reset_player(Tia& t, Target& picture, u32 i, i32 clock) {
     const i32 at = line_clock(t, clock);
     const PlayerReset reset = player_reset(t.nusiz[i], t.pos[i], at);
     if (reset.delay) draw_until(t, picture, clock + reset.delay);
-    // A reset at clock 0 of a scan line takes effect before the line is drawn.
+    // A write to RESPx at clock 0 of a scan line takes effect before the line is drawn.
     t.first_hidden[i] = reset.hides && (reset.delay || at);
     t.pos[i] = reset_position(at, 5);
 }

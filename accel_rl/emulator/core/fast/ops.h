@@ -134,7 +134,7 @@ struct FastDecode {
     HD u32 index_register(u32 first, u32 place, u32 offset) const {  // LDX and LDY have only one index register.
         const u32 done = alu(first, place, offset);
         const u32 fast = done & 0xFFFF;
-        // In the order of FastOp, LDX_RY and LDX_AY have the positions that _RX and _AX have in FAST_ALU.
+        // LDX_RY and LDX_AY are in FastOp where arithmetic instructions have _RX and _AX, two before _RY and _AY.
         if (place == ABSOLUTE_Y && fast != FAST_SLOW) return done - 2;
         return done;
     }

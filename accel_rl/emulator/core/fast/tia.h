@@ -254,7 +254,7 @@ struct FastTia {
         find_quiet();
     }
 
-    // Skips the scan lines that end before the clock `from`, whose ends may change only the blank of an HMOVE.
+    // Skips the scan lines that end before the clock `from`. Their ends may change only the blank of an HMOVE.
     HD void skip_lines(i32 from) {
         if (from < row_clock + LINE_CLOCKS || row_clock >= stop) return;
         const i32 passed = ((from < stop ? from : stop) - row_clock) / LINE_CLOCKS;

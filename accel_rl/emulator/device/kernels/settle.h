@@ -40,7 +40,7 @@ struct LaneTia {
         stop = NEVER;
         row_clock = NEVER - LINE_CLOCKS;
     }
-    // At the end of a frame, copies the registers to the console's Tia.
+    // At the end of a frame, copies the registers of this TIA to the console's struct Tia.
     HD void end_frame() { store(r, t); }
 
     HD void settle_writes(const FastWrite* log, u32 count) { settle(log, count, count, 0); }
@@ -104,7 +104,7 @@ struct LaneTia {
             return false;
         }
 
-        // Skips the rows that end before the clock `settled`, whose ends may change only the blank of an HMOVE.
+        // Skips the rows that end before the clock `settled`. Their ends may change only the blank of an HMOVE.
         HD void pass_rows(Written& w) {
             const i32 to = settled < tia.stop ? settled : tia.stop;
             row_clock += (to - row_clock) / LINE_CLOCKS * LINE_CLOCKS;
