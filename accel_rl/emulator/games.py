@@ -41,7 +41,7 @@ CONTROLLERS = ("joysticks", "paddles", "paddles_swapped", "joysticks_swapped")
 NO_LIMIT = 2**30
 BENCHMARK_GAMES = 57  # The first 57 entries of `games()` are the benchmark games.
 SCREEN_ROWS = 210  # The screens of most games have 210 rows.
-RESET, SELECT = 1, 2  # bits of the console's switches
+RESET, SELECT = 1, 2  # bits of the console's switches RESET and SELECT
 RIGHT, LEFT, DOWN = 3, 4, 5
 
 _FORMS = {

@@ -13,7 +13,7 @@ class Sizes:
     acting_horizon: int = 20
     emulated_envs: tuple[int, ...] = (512, 8_192, 65_536)  # Numbers of environments that a GPU emulates.
     trained_envs: int = 8_192  # Maximum number of emulated environments on which A2C trains.
-    emulated_steps: int = 400  # Number of agent steps from one start state.
+    emulated_steps: int = 400  # Number of agent steps after a start state that all environments share.
     step_envs: tuple[int, ...] = (32, 128, 512, 1_024, 8_192, 65_536)
     step_games: tuple[str, ...] = (
         *("pong", "breakout", "seaquest", "qbert", "ms_pacman"),

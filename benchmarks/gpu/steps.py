@@ -73,7 +73,7 @@ def times(game: DeviceGame, n_actions: int, bench: Bench) -> list[float]:
     result = []
     for n in bench.sizes.step_envs:
         more, out = DeviceEnvs(game, list(range(n))), DeviceStep.empty(n, game)
-        # The n environments begin with the states of environments that have played.
+        # The n environments begin with copies of the states in `envs`, whose environments have played.
         chosen = torch.arange(n, device=game.device) * max(1, played // n) % played
         more.state["envs"].copy_(envs.state["envs"][:, chosen])
         drawn = torch.randint(n_actions, (DRAWN, n), generator=generator).to(game.device)

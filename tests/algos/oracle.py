@@ -354,7 +354,9 @@ def categorical_targets(c, reward, discount, out_t, policy):
 def categorical_loss(c, out, action, weight, target):
     """Cross entropy -> (loss, KL(target || prediction) or cross entropy [N])."""
     logs = [out[i, a] - out[i, a].max() for i, a in enumerate(action)]
-    logs = [x - np.log(np.exp(x).sum()) for x in logs]  # The logarithm of a softmax that may underflow to 0.
+    logs = [
+        x - np.log(np.exp(x).sum()) for x in logs
+    ]  # The logarithm is computed without the softmax, which may underflow to 0.
     cross = [-(m[m > 0] * log[m > 0]).sum() for m, log in zip(target, logs, strict=True)]
     entropy = [-(m[m > 0] * np.log(m[m > 0])).sum() for m in target]
     error = cross if c.priority == "cross-entropy" else [x - h for x, h in zip(cross, entropy, strict=True)]

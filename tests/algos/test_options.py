@@ -33,7 +33,7 @@ Q_ROLLOUTS = 8  # In Q-learning, the agent acts randomly in the first two rollou
 SEQUENCE_ROLLOUTS = 12
 OPTIONS = [option for name in ALGORITHMS for option in options_of(name)[0]]
 CASES = [(option, value) for option in OPTIONS for value in option.values]
-# The fast tests of these algorithms cover only the listed options; A2C and DQN share the unlisted options.
+# The fast tests of the algorithms in OWN_EQUATIONS cover only the listed options: A2C or DQN share the other options.
 OWN_EQUATIONS = {
     "ppo": {
         *("gae_lambda", "clip", "clip_schedule", "value_clip", "epochs", "minibatch", "normalize_advantage"),
@@ -74,7 +74,7 @@ class Played:
         self.T = 3 if algorithm == "impala" else T
         self.algo = cls(c, SPEC, T=self.T, B=B)
         self.flat = FlatParameters(self.algo.agent.model)
-        with torch.no_grad():  # The small initial weights would make all outputs nearly equal.
+        with torch.no_grad():  # Add noise: small initial weights make all outputs nearly equal.
             self.flat.data += 0.1 * torch.randn(len(self.flat.data))
         c.check()
         c.check_sampling(self.T, B)
@@ -517,7 +517,7 @@ DISTRIBUTIONS = (
 PLAY = {"a2c": play_a2c, "ppo": play_ppo, "pqn": play_pqn, "impala": play_impala}
 
 
-@functools.cache  # Many test cases have equal arguments.
+@functools.cache  # cached, because many test cases have equal arguments
 def play(algorithm, config, waits=True):
     """Compare all updates of an algorithm on a stream of experience with the oracle.
 
@@ -553,7 +553,7 @@ def test_values_together_equal_the_equations(algorithm, seed):
     steps."""
     draw = random.Random(f"{algorithm} {seed}")
     values = {o.field: draw.choice(o.values) for o in options_of(algorithm)[0]}
-    if "centered" in str(values["optimizer"]):  # With an alpha of 0, the variance would be 0.
+    if "centered" in str(values["optimizer"]):  # With an alpha of 0, RMSProp's variance would be 0.
         values["rmsprop_alpha"] = 0.9
     play(algorithm, changed(algorithm, values), waits=seed % 2 == 0)
 

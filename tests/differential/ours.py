@@ -29,7 +29,7 @@ class Ours:
         self.algo: Any = cls(config, SPEC, T=T, B=B)
         self.model: nn.Module = self.algo.agent.model
         self.flat = FlatParameters(self.model)
-        with torch.no_grad():  # The small initial weights would make all outputs nearly equal.
+        with torch.no_grad():  # Add noise: small initial weights make all outputs nearly equal.
             self.flat.data += 0.05 * torch.randn(len(self.flat.data))
         set_schedules(self.algo)
         optimizer = self.algo.build_optimizer(len(self.flat.data))

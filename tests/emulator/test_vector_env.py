@@ -23,7 +23,7 @@ from accel_rl.emulator.vector_options import VectorOptions
 from accel_rl.text.errors import ConfigError
 from tests.marks import slow
 
-OURS = {"_final_obs", "final_info", "_final_info"}  # entries of `info` that ale-py lacks
+OURS = {"_final_obs", "final_info", "_final_info"}  # entries of VectorEnv's `info` that AtariVectorEnv's `info` lacks
 
 
 def assert_equal(theirs: tuple, ours: tuple, where: str) -> None:

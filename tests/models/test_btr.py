@@ -56,7 +56,7 @@ def test_the_first_vectors_are_torchs():
     conv = Conv2d(16, 32, 3, 1, 1, with_relu=False, is_spectral=True)
     torch.manual_seed(3)
     norm = spectral_norm(nn.Conv2d(16, 32, 3, padding=1)).parametrizations.weight[0]
-    conv.spectral.iterate(conv.weight)  # spectral_norm() has made one power iteration.
+    conv.spectral.iterate(conv.weight)  # torch's spectral_norm() makes one power iteration when it is called.
     torch.testing.assert_close(conv.spectral.u, norm._u)
     torch.testing.assert_close(conv.spectral.v, norm._v)
 

@@ -31,7 +31,7 @@ def empty(sims: Simulators, kind: str, device: str, n: int = 3, rows: int = 40) 
     if kind != "prioritized":
         return Replay(ring, Uniform(ring, 3, kind == "uniform"))
     prioritized = Prioritized(ring, 3, 0.6, 0.4)
-    prioritized.tree = SumTree(ring.L * B, device, GPU_FANOUT)  # Trees of equal fanout have equal rounding errors.
+    prioritized.tree = SumTree(ring.L * B, device, GPU_FANOUT)  # Sum trees of equal fanout have equal rounding errors.
     return Replay(ring, prioritized)
 
 
@@ -51,7 +51,12 @@ def same(host, there) -> None:
         assert b.device.type == "sim" and torch.equal(a, b.cpu()), name
 
 
-RINGS = [(1, 1, False), (3, 4, False), (1, 4, True), (3, 1, True)]  # each pair of values of two parameters, once
+RINGS = [
+    (1, 1, False),
+    (3, 4, False),
+    (1, 4, True),
+    (3, 1, True),
+]  # RINGS has each pair of values of two parameters once.
 OTHER_RINGS = [case for case in itertools.product((1, 3), (1, 4), (False, True)) if case not in RINGS]
 
 

@@ -86,7 +86,7 @@ def _synchronize(device: Any = None, /) -> None:
 def _backward(run: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(run)
     def backward(*args: Any, **kwargs: Any) -> Any:
-        # To read `device` creates the state of this thread, in which the backward pass must then run.
+        # Reading `device` creates the state of this thread, which makes the backward pass run in this thread.
         _ = streams.thread.device
         return run(*args, **kwargs)
 

@@ -69,7 +69,7 @@ def test_the_rule_by_steps_does_not_favour_short_episodes():
         return z_of_ratio(np.array([sum(s) for s in scores]), np.array([len(s) for s in scores]))
 
     assert abs(z(by_rule)) < 3.5
-    assert z(by_dropping) < -6  # z reveals the biased rule of `drop_unfinished`.
+    assert z(by_dropping) < -6  # The z value reveals the bias of `drop_unfinished`.
 
 
 def test_the_rule_by_episodes_favours_none():

@@ -67,7 +67,7 @@ class AgentStepRules:
     repeat_probability: float
     frame: str
     oldest: int  # The age (steps) of an episode is counted only up to `oldest`.
-    one_life: bool = False  # If true, a lost life ends the step and the episode.
+    one_life: bool = False  # If `one_life` is true, a lost life ends the agent step and the episode.
 
 
 class DeviceGame:

@@ -97,7 +97,7 @@ def compare(game: str, n: int, steps: int, played_before: int = 0, translated: b
         host.step(action, outs[0])
         if t < played_before:
             continue
-        with on_libcuda(), ThreadPoolExecutor(1) as pool:  # A new thread has no CUDA context.
+        with on_libcuda(), ThreadPoolExecutor(1) as pool:  # Step in a new thread, which has no CUDA context.
             pool.submit(other.step, action, outs[1]).result()
         check(found, f"step {t}", outs, outs[0].ended)
         found.finished += int(host.code.count_nonzero())

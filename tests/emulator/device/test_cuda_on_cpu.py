@@ -100,7 +100,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]
 
 
 @NEEDS_CUDA_BINDINGS
-@pytest.mark.slow  # g++ compiles the kernels for 15 s.
+@pytest.mark.slow  # g++ takes 15 s to compile the kernels.
 @pytest.mark.parametrize("case", CASES)
 def test_kernels_equal_their_host_build(found: dict[str, dict[str, Any]], case: str) -> None:
     assert not found[case]["differs"]
