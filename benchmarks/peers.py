@@ -2,9 +2,9 @@
 benchmarks.peers --games breakout pong --json OUT`.
 
 The vector environments are ale-py's AtariVectorEnv (step; send/recv), EnvPool (sync; async), Gymnasium's AsyncVectorEnv
-and SB3's SubprocVecEnv, which are measured in turns with the sampler. All play the same game with frame skip 4 and
-pictures of 104x80. Actions are random, or come from A3C-Net with the same weights (for other packages by eager torch).
-Packages that are not installed are listed and omitted.
+and SB3's SubprocVecEnv, which are measured in turns with the sampler. All vector environments play the same game with
+frame skip 4 and pictures of 104x80. Actions are random, or come from A3C-Net with the same weights (for other packages
+by eager torch). Packages that are not installed are listed and omitted.
 """
 
 import importlib.util

@@ -1,4 +1,4 @@
-"""Compares the speed of training with that of Stable-Baselines3 and CleanRL, and with the speed of its own parts.
+"""Compares the speed of training with that of Stable-Baselines3 and CleanRL, and with the speed of training's parts.
 
     | training           env steps/s of whole training: sampling, inference, updates; no evaluation
     | training_bfloat16  the same in bfloat16, if the CPU multiplies bfloat16 in hardware; everything else is float32

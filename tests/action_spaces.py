@@ -74,7 +74,7 @@ def integers() -> gymnasium.Env:
 
 
 class Masked(Targets):
-    """At each step, two to four random actions of five are allowed. Any other action raises an error.
+    """At each step, two to four random actions of five are allowed. A forbidden action raises an error.
 
     The best action is the allowed action that is nearest to 2 + 2 x0. An episode ends when x1 > 0.8.
     """

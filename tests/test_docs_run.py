@@ -1,7 +1,7 @@
 """Every command line and Python block of README.md and docs is executed, with options that make it tiny.
 
-Command lines that contain a key of `PLANNED` need a cluster, GPUs, an extra package or hours. The arguments of such
-command lines are parsed and checked, and a sweep's runs are planned, but nothing is started.
+Command lines that contain a key of `PLANNED` need a cluster, GPUs, an extra package or hours. The arguments of these
+PLANNED command lines are parsed and checked, and a sweep's runs are planned, but nothing is started.
 """
 
 import dataclasses

@@ -67,7 +67,7 @@ AVX2 bool any_meet(const FastTia& k, __m256i span) {
     return !_mm256_testz_si256(two, span);
 }
 
-// Latches collisions. If `to` is given, also computes the layers, in the order of priority of colour_index.
+// Latches collisions. If `to` is given, also computes the layers of pixels to draw, by the priority of colour_index.
 AVX2 void look(FastTia& k, u32 pairs, const Span& at, Painting* to) {
     Tia& t = k.t;
     if (const u32 wanted = k.to_build()) {

@@ -78,8 +78,8 @@ class DividedBatch(SequenceBatch):
 
 
 def losses(algorithm, norm, stream):
-    """Return the losses of an algorithm on a stream. With norm=None, the algorithm normalizes the rewards. Otherwise
-    the test normalizes the rewards by the function `norm`.
+    """Return the losses of an algorithm on a stream. With norm=None, the algorithm normalizes the rewards. With a
+    function `norm`, the test normalizes the rewards by this function.
 
     The algorithm normalizes by the statistics of the whole stream, because a replay's batch has rewards of several
     rollouts.

@@ -148,8 +148,8 @@ class Trial:
     # Moments
 
     def moment(self, process: subprocess.Popen) -> bool:
-        """Wait until metrics.csv has a random number of rows, and then up to 0.3 s. Return False if the run has ended
-        before."""
+        """Wait until metrics.csv has a random number of rows, and then for at most 0.3 s. Return False if the run ends
+        during the wait."""
         if self._from >= 0 and not self.until_resumed(process):
             return False
         first = min(max(FIRST_ROW, self.n_rows()), ROWS - 1)

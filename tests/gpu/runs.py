@@ -156,8 +156,8 @@ def on_device(run: TrainConfig, **sampler: Any) -> TrainConfig:
 
 
 def declare_parts(sampler: Any) -> None:
-    """Tell the simulated GPU that groups access separate parts of a rollout's arrays, so that it does not check their
-    order."""
+    """Tell the simulated GPU not to check the order of accesses to a rollout's arrays, because groups of environments
+    access separate parts of the arrays."""
     rollouts = sampler.server.rollouts
     names = ("frames", "final_frames", *KNOWN) if sampler.memory.resident else ("frames", "age")
     simulated_device.in_parts(*(getattr(r, name) for r in rollouts for name in names))

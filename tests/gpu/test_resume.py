@@ -59,8 +59,8 @@ def test_a_resumed_run_equals_the_uninterrupted_one(simulated_gpu, tmp_path, nam
 @pytest.mark.parametrize(("before", "after"), [(GPU, "cpu"), ("cpu", GPU)])
 @pytest.mark.parametrize("name", marked(MOVED, QUICK_TO_MOVE))
 def test_a_checkpoint_moves_between_a_gpu_and_a_cpu(simulated_gpu, tmp_path, name, before, after):
-    """Two runs that continue a checkpoint on another kind of device are equal. The two runs report that random numbers
-    after the resume are new."""
+    """Two runs that continue a checkpoint on another kind of device are equal. A run that changes the
+    kind of device reports that its random numbers are new."""
     first = trainer(name, before, tmp_path / "first")
     cycles(first, 4)
     checkpoint(first)

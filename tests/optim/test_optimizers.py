@@ -57,7 +57,8 @@ def test_rmsprop_with_epsilon_inside_by_hand():
 
 
 def test_adam_with_epsilon_beside_the_uncorrected_root():
-    """The test computes appendix A's formula in float64. The two forms of epsilon differ most at Adam's first steps."""
+    """The test computes the formula of Stooke & Abbeel 2018, appendix A, in float64. Epsilon beside the uncorrected
+    root differs most from epsilon beside the corrected root at Adam's first steps."""
     g = torch.Generator().manual_seed(0)
     data, theirs = torch.ones(8), torch.ones(8, dtype=torch.float64)
     hat, usual = Adam(8, epsilon=1e-5, epsilon_hat=True), Adam(8, epsilon=1e-5)

@@ -77,7 +77,8 @@ def test_a_checkpoint_writes_what_is_new(tmp_path, monkeypatch):
 def test_rows_are_saved_as_they_were_when_the_checkpoint_began(tmp_path, monkeypatch, steps):
     """After a checkpoint has begun, training continues until all rows of the ring are overwritten.
 
-    Meanwhile, the checkpoint writer writes nothing, a part after every third rollout, or a part after each rollout.
+    While training continues, the checkpoint writer writes nothing, a part after every third rollout, or a part after
+    each rollout.
     """
     monkeypatch.setattr(replay_module, "SEGMENT_BYTES", 7 * B * (6 + 8))
     monkeypatch.setattr("accel_rl.checkpoints.writer.AHEAD", 2)

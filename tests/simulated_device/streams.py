@@ -1,7 +1,7 @@
 """Simulated streams and events, whose order is computed by vector clocks, and unfinished copies to the host.
 
-Each stream has a vector clock with one number (epoch) for every other stream.
-All work of the other stream up to this epoch is done before the stream's next operation.
+Each stream has a vector clock with one number (epoch) for every other stream: the work of the other stream up to the
+epoch in the clock is done before the stream's next operation.
 A stream's epoch is incremented whenever another stream or the host may synchronize with the stream.
 """
 

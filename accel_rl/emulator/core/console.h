@@ -46,7 +46,7 @@ HD bool paddle_ready(const State& s, u32 i) {
     return s.cycle - s.tia.dump_cycle > i32(1.6e-8 * s.paddle[i] * 1.19e6);
 }
 
-// INPT4 and INPT5 are low while the players' fire buttons are pressed. A real TIA latches these inputs if bit 6 of
+// INPT4 and INPT5 are low while the players' fire buttons are pressed. A real TIA latches INPT4 and INPT5 if bit 6 of
 // VBLANK is set, but ale-py ignores this bit.
 HD u8 fire_input(const State& s, u32 port) { return s.fire[port] ? 0 : 0x80; }
 
@@ -166,7 +166,7 @@ struct Console {
 
     HD void start_frame() { begin_clocks(s, last_line); }
 
-    // Resets the console as a power cycle does, but keeps the RAM. `timer` is the value of the RIOT's timer afterwards.
+    // Resets the console as a power cycle does, but keeps the RAM. The RIOT's timer is set to `timer`.
     HD void reset(u8 timer) {
         s.cycle = 0;
         s.bus = 0;

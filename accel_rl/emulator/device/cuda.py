@@ -72,8 +72,8 @@ class CudaKernels:
         return [self._checked(self._driver.cuModuleGetFunction(module, name.encode())) for name in names]
 
     def load_blocks(self, game: str) -> None:
-        """Load a game's own kernel, unless it is loaded. Waits until the kernel has been compiled and compared with the
-        kernel of all games."""
+        """Load a game's own kernel, unless it was loaded before. Waits until the kernel has been compiled and compared
+        with the kernel of all games."""
         if game in self._kernels:
             return
         built = block_kernel.begin(game, gpu_index(self._device)).result()
