@@ -14,10 +14,10 @@ A condition `[address, [[first, last], ...]]` is true if the RAM byte at the add
 
 `start` lists the joystick and switch inputs at the end of a reset, each as `[action, switches, frames]`. `modes`
 describes how a reset chooses a mode of the game. First, the inputs `[action, switches, frames, gap, sticks]` of
-`before` are played. Then SELECT is repeatedly pressed for `select` frames and released for one frame. The mode is
-reached when the RAM byte at address `at` equals the mode's number plus one of `values`, or when the mode's clause in
-`until` is true. In games with a `menu`, joystick inputs choose the mode in the menu instead of SELECT. At the end, the
-inputs of `after` are played.
+`before` are played. After `before`, SELECT is repeatedly pressed for `select` frames and released for one frame. The
+mode is reached when the RAM byte at address `at` equals the mode's number plus one of `values`, or when the mode's
+clause in `until` is true. In games with a `menu`, joystick inputs choose the mode in the menu instead of SELECT. At the
+end, the inputs of `after` are played.
 
 If a game is marked `inexact`, its rules differ from ale-py's in rare states.
 """

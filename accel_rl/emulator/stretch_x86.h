@@ -165,8 +165,8 @@ __attribute__((target("avx2"))) inline void stretch_avx2(FastTia& k, u8* line, u
 
 #undef AVX2
 
-// Defines the drawing functions for one instruction set. `stretch` is inlined into these functions, because a call
-// would take as long as drawing a short stretch.
+// Defines the drawing functions for one instruction set. `stretch` is inlined into the drawing functions,
+// because a call would take as long as drawing a short stretch.
 #define FORM(name, set)                                                                                     \
     struct Stretch_##name {                                                                                 \
         __attribute__((target(set))) static void stretch(FastTia& k, u8* line, u32 pairs, const Span& at) { \

@@ -346,7 +346,7 @@ def _start_threads(vector: Any, o: VectorOptions) -> bool:
     allowed, before = hardware.allowed_cores(), os.sched_getaffinity(0)
     try:
         for i in range(o.thread_affinity_offset, o.thread_affinity_offset + n):
-            # The thread that add_thread() starts inherits this CPU affinity.
+            # The thread that add_thread() starts inherits the CPU affinity of the calling thread.
             os.sched_setaffinity(0, {allowed[i % len(allowed)]})
             vector.add_thread()
     finally:

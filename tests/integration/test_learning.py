@@ -75,7 +75,7 @@ def score_on_catch(run_dir, algorithm, seed, env_steps=None, more=()):
     return float(rows(run_dir)[-1]["score"])
 
 
-@pytest.mark.slow  # The fast tests compare all algorithms with golden curves instead.
+@pytest.mark.slow  # The fast tests compare all algorithms with golden curves.
 @pytest.mark.parametrize("algorithm", ON_CATCH)
 def test_catch_is_learned(tmp_path, algorithm):
     """Each algorithm learns Catch. The score is that of training games, which shows whether exploration ends."""

@@ -115,7 +115,7 @@ def test_state_goes_through_a_checkpoint():
     want = [whole.add(r) for r in rollouts]
     for r in rollouts[:2]:
         first.add(r)
-    for r in random_rollouts(4, 3):  # load_state_dict must discard these rollouts.
+    for r in random_rollouts(4, 3):  # load_state_dict must discard the random rollouts.
         second.add(r)
     state = decode(*encode(first.state_dict()))
     for r in rollouts[2:5]:

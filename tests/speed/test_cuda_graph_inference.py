@@ -179,7 +179,7 @@ def test_a_graph_keeps_what_it_reads_and_has_no_effect_when_captured(simulated_g
     graphs, out = CudaGraphs(torch.device("sim:0")), torch.zeros(3, device="sim:0")
 
     def captured():
-        local = torch.arange(3, device="sim:0")  # This tensor must stay alive as long as the graph.
+        local = torch.arange(3, device="sim:0")  # `local` must stay alive as long as the graph.
         return graphs.capture(lambda: out.add_(local))
 
     replay = captured()

@@ -63,7 +63,7 @@ HD u8 reset_position(i32 at, i32 latency) {
 }
 
 // If an object's position is reset during the motion pulses of an HMOVE, the new position may be unusual. Measurements
-// with HMOVE at cycles 3-6 and 8-39 found five such cases:
+// with HMOVE at CPU cycles 3-6 and 8-39 of a scan line found five unusual positions:
 // | object   HMOVE at   reset at cycle   position
 // | ball     3          9                5
 // | ball     3          10               6

@@ -60,8 +60,8 @@ struct Span {
     i32 first, last, looks;
 };
 
-// Pointers to the drawing functions for the processor's instruction set (stretch_x86.h), and to one function per TIA
-// register for its writes. By these pointers, translated ROMs call functions that are compiled only once.
+// Pointers by which translated ROMs call the drawing functions for the processor's instruction set (stretch_x86.h), and
+// for each TIA register a function for its writes, so that these functions are compiled only once.
 struct FastTia;
 struct Form {
     void (*draw_lines)(FastTia& tia, i32 until);
@@ -266,7 +266,7 @@ struct FastTia {
     }
     HD void find_quiet() { quiet = row < height ? row_clock + HBLANK_CLOCKS : NEVER; }
 
-    // Latches the collisions before the clock `until`. The picture up to this clock is drawn later.
+    // Latches the collisions before the clock `until`. The picture before `until` is drawn later.
     HD void look_until(i32 until) {
         if ((canvas.pixels ? !calm() : restless()) || colliding()) look_lines(until);
     }
