@@ -137,7 +137,7 @@ def small(words: list[str], folder: Path) -> list[str]:
         return words[1:] if "--help" in rest else ["train", *rest, *size_of_run(rest), "--run-dir", new_run(folder)]
     if command == "resume":
         rest = [*(word for word in rest if word not in ("--env-steps", "4e6")), "--env-steps", "128"]
-    if command == "runs":  # `accel-rl runs` lists the current folder.
+    if command == "runs":  # `accel-rl runs` lists the runs in the current folder.
         return ["runs", ".", *rest[int(bool(rest) and not rest[0].startswith("-")) :]]
     if command in ("push", "pull"):
         new = f"./{Path(new_run(folder)).name}"

@@ -227,7 +227,7 @@ def action_codes(game: str, full_action_space: bool) -> list[int]:
 
 def is_emulated(game: str, frame: str, mode: int | None) -> bool:
     """Return whether the emulator plays a mode of a game exactly as ale-py does, and supports the observations `frame`
-    (one of `OBSERVATIONS`). None is the default mode."""
+    (one of `OBSERVATIONS`). `mode` None is the default mode of the game."""
     if game not in games() or games()[game].get("inexact"):
         return False
     return (mode is None or mode in modes(game)) and (frame == "104x80" or has_all_frames(game))

@@ -49,7 +49,7 @@ constexpr Spans make_spans() {
 inline constexpr Spans SPANS = make_spans();
 
 // The pixels to draw (`span`), and up to three layers of pixels, of which a later layer covers an earlier one. If only
-// the playfield is visible, there is one layer.
+// the playfield is visible, there is one layer of pixels.
 struct Painting {
     Mask layer[3], span;
     u8 colour[3]{};

@@ -60,8 +60,8 @@ def begin(
 
 def translate(game: str, rom: str | os.PathLike[str] | None = None) -> bool:
     """Translate a game now, unless its translation is cached. The translation is stored in the system's cache folder if
-    this user may write to it, and otherwise in the user's. Return whether a translation is available. Raises
-    ConfigError if the game or its ROM is unknown, or if other users could write to the cache folder."""
+    this user may write to it, and otherwise in the user's cache folder. Return whether a translation is available.
+    Raises ConfigError if the game or its ROM is unknown, or if other users could write to the cache folder."""
     if (file := translation_file(game, rom)) is None:
         return False
     file = folder_to_fill() / file.name

@@ -107,7 +107,8 @@ class Vector {
     }
 
     // Waits for a batch, and returns the indices of its environments. While recv waits, it calls `poll` every 50 ms,
-    // which may throw. A batch of all environments is in their order, and includes environments without a task.
+    // which may throw. A batch of all environments is in the environments' order, and includes
+    // environments without a task.
     template <class Poll>
     std::vector<u32> recv(Poll poll) {
         check_process();

@@ -271,7 +271,7 @@ class VectorEnv(EmulatedVectorEnv):
 
     def _note(self, ids: np.ndarray, begun: int) -> None:
         """Record that the environments `ids` begin a step, or that their results were received. `begun` is the number
-        of environments, and negative for received results."""
+        of environments that begin a step, or the negative number of environments whose results were received."""
         self._outstanding += begun
         if not self._has_all:
             self._answerable[ids] = begun < 0

@@ -43,7 +43,7 @@ def measure(bench: Bench) -> Result:
             if tables.translated:
                 kernels = kernels_of(tables.device)
                 kernels.load_blocks(game)
-                # Without the trial's result, the game's own kernel is measured even if it is the slower one.
+                # Forget the trial that compared the kernels, so that the game's own kernel is measured even if it lost.
                 if trial := kernels.trials.pop(game, None):
                     result.notes.append(f"{game}: {trial}")
                 kernel = "the game's" if kernels.has_blocks(game) else "all games, as its own failed"

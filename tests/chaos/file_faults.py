@@ -77,7 +77,7 @@ def _damage(t: Trial, path: Path, kind: str) -> None:
         case "folder":
             path.unlink()
             path.mkdir()
-        case "link":  # The user's file must not change.
+        case "link":  # The user's file outside the run folder must not change.
             path.unlink()
             path.symlink_to(t.folder / "outside" / "rows-0000000000000000.safetensors")
 

@@ -152,8 +152,8 @@ def test_a_lock_that_a_living_owner_keeps_is_named(fd):
 
 
 def appendix_a(theta, grads, n, lr, beta_1=0.9, beta_2=0.999, epsilon=1e-5):
-    """Multi-step Adam of one learner in float64 (Stooke & Abbeel 2018, appendix A): n local updates, accumulations, a
-    push.
+    """Multi-step Adam of one learner in float64 (Stooke & Abbeel 2018, appendix A): n local updates, of
+    which each is accumulated, and one push of the sums.
 
     The step with Adam's epsilon is a / (1 - beta_1^t) m / (sqrt(v / (1 - beta_2^t)) + epsilon).
     """

@@ -55,7 +55,7 @@ class Pair:
         import ale_py
 
         ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
-        # Fill the RAM with 0, 1, addresses or ROM bytes, whichever is the first with which the game is not over at once.
+        # Fill the RAM with 0, 1, addresses or ROM bytes: the first of these with which the game is not over at once.
         for fill in ("lda #0", "lda #1", "txa", "lda $F700,x"):
             rom = assemble(IDLE.format(fill=fill))
             (folder / f"{game}.bin").write_bytes(rom)

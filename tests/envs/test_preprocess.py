@@ -24,7 +24,7 @@ def make_ale(rom: Path) -> ALEInterface:
 
 def rainbow(lines: int) -> bytes:
     """Return a ROM whose frames have all colours of the console, one background colour per scan line."""
-    code = bytearray([0x78, 0xD8, 0xA2, 0xFF, 0x9A])  # SEI; CLD; LDX #$FF; TXS
+    code = bytearray([0x78, 0xD8, 0xA2, 0xFF, 0x9A])  # 6502 code: SEI; CLD; LDX #$FF; TXS
     frame = 0xF000 + len(code)
     code += bytes([0xA9, 2, 0x85, 0, 0x85, 2, 0x85, 2, 0x85, 2, 0xA9, 0, 0x85, 0, 0x85, 1])  # VSYNC, 3 lines
     for count in (155, lines - 3 - 155):

@@ -1,4 +1,4 @@
-"""A Ray cluster of several nodes on this machine. A test can kill nodes."""
+"""A Ray cluster of several nodes on this machine. Tests can kill nodes of the cluster."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress

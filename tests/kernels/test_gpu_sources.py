@@ -16,7 +16,7 @@ from tests.marks import slow
 from tests.test_architecture import FILES, imports, name_of
 
 NEEDS_TRITON = pytest.mark.needs("triton")
-MOST_REGISTERS = 64  # With 64 registers per thread, a multiprocessor runs 1,024 threads.
+MOST_REGISTERS = 64  # With 64 registers per thread, a GPU's multiprocessor runs 1,024 threads.
 
 
 @dataclass(frozen=True)

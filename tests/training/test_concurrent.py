@@ -26,7 +26,7 @@ from accel_rl.training.trainer import Trainer
 from tests.marks import slow
 from tests.samplers.conftest import SMALL
 
-C, T, B = 96, 6, 8  # Env steps of a period, time steps of a rollout, and the number of environments.
+C, T, B = 96, 6, 8  # C env steps in a period, T time steps in a rollout, B environments.
 
 
 def config(

@@ -3,7 +3,7 @@
 // | IM immediate  ZP ZX ZY zero page  AB AX AY absolute  IX (zp,X)  IY (zp),Y      x: + 1 cycle when a page is crossed
 //
 // Indexed reads (AX, AY) take one more cycle if they cross a page of 256 bytes. The base count of an indexed store
-// includes this cycle, because a store takes the cycle on any page.
+// includes one more cycle, because a store takes this cycle on any page.
 #pragma once
 #include "cpu.h"
 

@@ -161,8 +161,8 @@ HD_CALL void draw_until(Tia& t, const Picture& picture, i32 until) {
 // | 4 ... width+3  the beam is inside the old copy: its next 11 clocks are still drawn
 // | others         the old copies are not drawn any more
 //
-// If the distance is not 0 to 3, the first copy at the new position becomes visible on the next line, or after a write
-// to HMOVE or NUSIZ.
+// If the distance from an old copy is not 0 to 3 pixels, the first copy at the new position becomes visible on
+// the next line, or after a write to HMOVE or NUSIZ.
 struct PlayerReset {
     i32 delay;
     bool hides;  // The first copy is hidden.

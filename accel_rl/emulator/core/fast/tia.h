@@ -209,7 +209,7 @@ struct FastTia {
         if (until > quiet && !(blind() && (!restless() || until < row_clock + LINE_CLOCKS))) draw_lines(until);
         t.settled = until;
     }
-    // Draws up to the clock `until`, and makes the state equal to that of the plain core.
+    // Draws up to the clock `until`, and makes the TIA's state equal to that in the plain core.
     HD void settle_until(i32 until) {
         draw_until(until);
         skip_lines(until);
