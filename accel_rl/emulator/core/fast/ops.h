@@ -308,7 +308,8 @@ HD void fast_decode(u32* ops, const Rom& rom) {
         ops[offset] = FastDecode::op(offset - rom.size - 128 < RAM_CODE ? FAST_RAM : FAST_SLOW, 0);
 }
 
-// Caches the decoded forms of instructions that are in the console's RAM. An entry is valid while the three bytes that were decoded are unchanged.
+// Caches the decoded forms of instructions that are in the console's RAM. An entry is valid while the three bytes that
+// were decoded are unchanged.
 struct RamCode {
     u32 bytes[RAM_CODE], ops[RAM_CODE];
 
