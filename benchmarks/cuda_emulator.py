@@ -12,9 +12,9 @@
 
 For each game and number of environments, all loads (emulation, inference, training) and engines are measured in turns.
 In some agent steps, the fast core of the emulator gives up, and the slower plain core repeats the step on one thread of
-the GPU, while all environments wait. The column "plain steps" counts these steps among the first 8 steps of each
-environment. Rates are emulated frames (4 per env step) per second. The experiment `experiments.dalton:table_3` measures
-how long training takes to reach a score (table 3 of the paper).
+the GPU, while all environments wait. The column "plain steps" counts the plain core's steps among the first 8 steps of
+each environment. Rates are emulated frames (4 per env step) per second. The experiment `experiments.dalton:table_3`
+measures how long training takes to reach a score (table 3 of the paper).
 
 The networks are not the paper's, because Dalton & Frosio report only the number of parameters (4 million). The network
 for inference has the two convolutions of Mnih et al. 2016 (0.66 million parameters at 84x84). Training uses each

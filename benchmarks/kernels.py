@@ -49,8 +49,8 @@ WITH_ALL = "with everything"
 
 
 def no(*_: object) -> None:
-    """Replaces a kernel's check of its arguments. The result None means that the kernel does not support them, so that
-    torch's operation is called instead."""
+    """Replaces a kernel's check of its arguments. The result None means that the kernel does not support the arguments,
+    so that torch's operation is called instead."""
 
 
 FAMILIES: dict[str, dict[str, Any]] = {

@@ -2,9 +2,9 @@
 benchmarks.peers --games breakout pong --json OUT`.
 
 The vector environments are ale-py's AtariVectorEnv (step; send/recv), EnvPool (sync; async), Gymnasium's AsyncVectorEnv
-and SB3's SubprocVecEnv, which are measured in turns with the sampler. All play the same game with frame skip 4 and
-pictures of 104x80. Actions are random, or come from A3C-Net with the same weights (for other packages by eager torch).
-Packages that are not installed are listed and omitted.
+and SB3's SubprocVecEnv, which are measured in turns with the sampler. All vector environments play the same game with
+frame skip 4 and pictures of 104x80. Actions are random, or come from A3C-Net with the same weights (for other packages
+by eager torch). Packages that are not installed are listed and omitted.
 """
 
 import importlib.util
@@ -45,7 +45,7 @@ class Options(program.Options):
     workers: OptionalCount = None
     """Number of worker processes of accel_rl and of threads of the peers, by default one per usable core."""
     envs_per_worker: Count = 32
-    """Number of environments of each worker. Vectorised peers have the same total number of environments."""
+    """Number of environments of each worker. Peers that step a batch by one object have the same total."""
     process_envs: Count = 16
     """Number of environments of peers with a process for each environment (about 180 MB each)."""
     horizon: Count = 20

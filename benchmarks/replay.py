@@ -178,7 +178,7 @@ def replays(o: Options, kind: str) -> tuple[dict[str, Any], dict[str, str]]:
             if importlib.util.find_spec(peer.package) is None:
                 raise RuntimeError(f"not installed (pip install {peer.package.replace('_', '-')})")
             by_name[name] = peer(o.capacity, o.simulators, prioritized, np.random.default_rng(0))
-        except RuntimeError as e:  # TorchRL needs the matching release of torch.
+        except RuntimeError as e:  # TorchRL, for example, fails with an unsuitable release of torch.
             left_out[name] = " ".join(str(e).split())
             print(f"left out: {name}, {kind}: {left_out[name]}", file=sys.stderr)
     return by_name, left_out

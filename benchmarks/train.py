@@ -1,4 +1,4 @@
-"""Compares the speed of training with that of Stable-Baselines3 and CleanRL, and with the speed of its own parts.
+"""Compares the speed of training with that of Stable-Baselines3 and CleanRL, and with the speed of training's parts.
 
     | training           env steps/s of whole training: sampling, inference, updates; no evaluation
     | training_bfloat16  the same in bfloat16, if the CPU multiplies bfloat16 in hardware; everything else is float32
@@ -132,7 +132,7 @@ def flops(training: Training) -> float:
     algo.ingest(training.rollout)
     batch = next(iter(algo.batches()))
     with ExitStack() as stack:
-        # FlopCounterMode counts only torch's own convolutions.
+        # Disable accel_rl's convolutions, because FlopCounterMode counts only those of torch.
         for name in CONVOLUTIONS:
             stack.enter_context(patch(f"accel_rl.kernels.{name}.supports", lambda *_: False))
         counter = stack.enter_context(FlopCounterMode(display=False))

@@ -50,8 +50,8 @@ def measured() -> dict[str, Any]:
 
 
 def of(settings: Mapping[str, Any], table: Mapping[str, float]) -> float | None:
-    """The value of a run in a table by name or family, or None if the table has neither. A value for the run's name has
-    precedence over a value for its family."""
+    """Return the value of a run in a table by the run's name or family, or None if the table has neither. A value for
+    the run's name has precedence over a value for its family."""
     family = "Sampling" if run_settings.samples_only(settings) else run_settings.family(settings)
     name = run_settings.name(settings)
     if settings.get("cluster") == "gorila":
@@ -78,9 +78,9 @@ def by_rates(members: tuple[GridMember, ...], rates: Mapping[str, float]) -> flo
 
 
 def on_the_papers(members: tuple[GridMember, ...], gpus: int) -> float | None:
-    """Hours of all runs on `gpus` GPUs of the papers, from the hours that they print for 50 M env steps, or None if no
-    hours are printed for a run. Several learners that share one GPU take as long as one learner that makes all their
-    env steps."""
+    """Hours of all runs on `gpus` GPUs of the papers, from the hours that the papers print for 50 M env steps, or None
+    if no hours are printed for a run. Several learners that share one GPU take as long as one learner that makes all
+    their env steps."""
     hours = 0.0
     for m in members:
         at_once = min(m.needs.gpus, gpus)

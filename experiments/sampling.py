@@ -113,7 +113,7 @@ ONE_CORE = {"process": "one process on one core", "hyperthreads": "one on each h
 
 
 def curves(results: list[dict[str, Any]]) -> dict[str, list[tuple[float, float]]]:
-    """{label: [(environments per core, env steps/s per core)]}, sorted, for the samplers of one game."""
+    """Return {label: sorted [(environments per core, env steps/s per core)]} for the samplers of one game."""
     result: dict[str, list[tuple[float, float]]] = {}
     for r in results:
         for title, s in r.get("samplers", {}).items():

@@ -74,7 +74,7 @@ def integers() -> gymnasium.Env:
 
 
 class Masked(Targets):
-    """At each step, two to four random actions of five are allowed. Any other action raises an error.
+    """At each step, two to four random actions of five are allowed. A forbidden action raises an error.
 
     The best action is the allowed action that is nearest to 2 + 2 x0. An episode ends when x1 > 0.8.
     """
@@ -82,7 +82,7 @@ class Masked(Targets):
     def __init__(self, kind: str = "vector"):
         super().__init__(spaces.Discrete(5))
         x = spaces.Box(0, 255, (12, 12), np.uint8) if kind == "picture" else spaces.Box(-1, 1, (3,), np.float32)
-        # Gymnasium sorts the entries of an observation by name, so that the mask comes before x.
+        # Gymnasium sorts the entries of an observation by name, so that `action_mask` comes before `x`.
         self.observation_space = spaces.Dict({"action_mask": spaces.MultiBinary(5), "x": x})
         self.kind = kind
 

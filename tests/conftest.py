@@ -44,7 +44,7 @@ if "PYTEST_XDIST_WORKER" not in os.environ:
 @pytest.fixture(autouse=True)
 def same_numbers():
     """Seed torch, because some random networks would give ReLU inputs near 0, whose sign depends on rounding."""
-    torch.default_generator.manual_seed(0)  # torch.manual_seed would take 3 ms.
+    torch.default_generator.manual_seed(0)  # A call of torch.manual_seed takes 3 ms.
     if torch.cuda.is_initialized():
         torch.cuda.manual_seed_all(0)
 

@@ -6,5 +6,5 @@ from accel_rl.envs.make import EnvConfig, ResolvedEnv, resolve_env
 
 
 def env_of(**settings: Any) -> ResolvedEnv:
-    """Resolve an environment with the given fields of `EnvConfig`. Raises ConfigError."""
+    """Return the resolved environment of an `EnvConfig` with the given fields. Raises ConfigError."""
     return resolve_env(EnvConfig(**settings))

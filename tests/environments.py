@@ -166,7 +166,7 @@ class Careless(gymnasium.Env):
 
 
 class Numbered(gymnasium.Env):
-    """An environment whose observation is (its number in the run, whether it is for training, the level)."""
+    """An environment whose observation is (index in the run, whether it is for training, its argument `level`)."""
 
     observation_space = gymnasium.spaces.Box(-1, 99, (3,))
     action_space = gymnasium.spaces.Discrete(2)

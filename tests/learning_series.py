@@ -106,7 +106,7 @@ def train(number: int, env_steps: int) -> Night:
 def sums(games: Sequence[str], scores: Sequence[float]) -> Iterator[float]:
     """Yield the cumulative sum S after each night."""
     known: dict[str, list[float]] = {game: [] for game in games}
-    recent: list[tuple[str, float]] = []  # (game, score) of each night since S was last 0.
+    recent: list[tuple[str, float]] = []  # (game, score) of each night since the sum S was last 0
     now = 0.0
     for game, score in zip(games, scores, strict=True):
         recent.append((game, score))

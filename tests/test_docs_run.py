@@ -1,7 +1,7 @@
 """Every command line and Python block of README.md and docs is executed, with options that make it tiny.
 
-Command lines that contain a key of `PLANNED` need a cluster, GPUs, an extra package or hours. The arguments of such
-command lines are parsed and checked, and a sweep's runs are planned, but nothing is started.
+Command lines that contain a key of `PLANNED` need a cluster, GPUs, an extra package or hours. The arguments of these
+PLANNED command lines are parsed and checked, and a sweep's runs are planned, but nothing is started.
 """
 
 import dataclasses
@@ -76,7 +76,7 @@ FOREIGN = {"python -m pip": "installs", "python -m pytest": "the tests themselve
 SLOW = ["--ranks", "secondary_learner", "dqn_scaling", "pong_rainbow", "--groups", "--sampler.engine", "--env.backend"]
 SLOW += ["runs/", "munchausen:", "my_ppo:", "my_network:", "my_net:", "my_env:", "lion:"]
 SLOW += ["completion", "report RUNS --out", "suite/", "resume RUN --", "--best --s", "--episodes 30", "RUN/model"]
-# Command lines with a word of the next list are slow to execute, so that fast tests only parse and plan them.
+# Execution of command lines with one of the words below takes long. Fast tests only parse and plan these lines.
 SLOW += [
     "--seed 3",
     "--learning-rate",
@@ -137,7 +137,7 @@ def small(words: list[str], folder: Path) -> list[str]:
         return words[1:] if "--help" in rest else ["train", *rest, *size_of_run(rest), "--run-dir", new_run(folder)]
     if command == "resume":
         rest = [*(word for word in rest if word not in ("--env-steps", "4e6")), "--env-steps", "128"]
-    if command == "runs":  # `accel-rl runs` lists the current folder.
+    if command == "runs":  # `accel-rl runs` lists the runs in the current folder.
         return ["runs", ".", *rest[int(bool(rest) and not rest[0].startswith("-")) :]]
     if command in ("push", "pull"):
         new = f"./{Path(new_run(folder)).name}"
@@ -210,7 +210,7 @@ def test_it_runs(line, here, capsys, monkeypatch):
 
 
 grid_of = functools.cache(find_grid)
-"""Cached, because many lines have the same grid."""
+"""Cached, because many command lines of the docs name the same grid."""
 MACHINE = of_cores(range(32), memory=2**40, gpus=8, gpu_memory=80 * 2**30)
 PLAN = {"nodes": 2, "cores_per_node": 32, "threads_per_core": 2, "gpus_per_node": 4, "memory_gib": 1024, "machines": 64}
 

@@ -32,7 +32,7 @@ def test_all_are_listed_and_tested():
     assert all(f"[{name}.py]({name}.py)" in listed for name in names)
 
 
-# Slow tests: tests/test_docs.py and tests/api/test_sampler.py make the same calls as these examples.
+# The examples in SLOW are slow tests: tests/test_docs.py and tests/api/test_sampler.py make the same calls.
 SLOW = ("replay_alone", "train_in_python", "own_network", "own_environment", "clipped_targets", "rollouts")
 
 

@@ -22,7 +22,7 @@ def evaluations(run):
 
 
 def cell(page, line, column, n=0):
-    """Return the number in a column of the n-th table row of a benchmark's page whose first cell is `line`."""
+    """Return a cell of a table on a benchmark's page: in the n-th row that begins with the cell `line`."""
     found = [x for x in (BENCHMARKS / page).read_text().splitlines() if x.startswith(f"| {line} |")]
     return found[n].split("|")[column].strip()
 

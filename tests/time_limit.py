@@ -1,8 +1,8 @@
 """A strict time limit for each test.
 
 After the exception that pytest-timeout raises in the test, a `finally` or a `close` may wait for a child process for
-ever. Therefore a watchdog process kills the processes that the test has started after 1.2 times the limit, and the
-pytest process after 1.4 times the limit. pytest-xdist then reports the test, and continues with a new process.
+ever. A watchdog process kills the processes that the test has started after 1.2 times the limit, and the pytest process
+after 1.4 times the limit. pytest-xdist then reports the test, and continues with a new process.
 """
 
 import contextlib

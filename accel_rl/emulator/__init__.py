@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ["AtariEmulator", "DeviceVectorEnv", "VectorEnv", "games"]
 
-# Both modules are imported at first use, because they import Gymnasium and torch, which worker processes do not need.
+# The modules in _MODULES are imported at first use, because worker processes need neither Gymnasium nor torch.
 _MODULES = {"DeviceVectorEnv": "device.device_vector_env", "VectorEnv": "vector_env"}
 
 

@@ -1,4 +1,4 @@
-"""The methods of ale-py's ALEInterface that read a game's state. Wrappers of other libraries call these methods on
+"""The methods of ale-py's ALEInterface that read a game's state, which wrappers of other libraries call on
 `env.unwrapped.ale`."""
 
 from typing import Any

@@ -63,8 +63,8 @@ __attribute__((target("avx512bw,avx512vl"))) inline void area_line_avx512(const 
 }
 
 // Tables for groups of four areas. `bytes` has the offsets of the first two pixels of each area, in bytes from the
-// first pixel of the group. `weight[0]` has the weights of these two pixels, and `weight[1]` those of the third pixel
-// of each area.
+// first pixel of the group. `weight[0]` has the weights of the first two pixels of each area, and `weight[1]` those of
+// the third pixel.
 struct AreaPairs {
     u8 bytes[24][16];
     u16 weight[2][24][8];

@@ -17,7 +17,7 @@ inline u32 checksum(const void* data, size_t size) {  // FNV-1a
     return sum;
 }
 
-// The decoded ROM that all emulators of a game share. A translated ROM may be inserted while these emulators run.
+// The decoded ROM that all emulators of a game share. A translated ROM may be inserted while emulators of the game run.
 struct DecodedRom {
     std::vector<u32> ops;
     std::atomic<FastEnd (*)(FastConsole&)> translated{nullptr};

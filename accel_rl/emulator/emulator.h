@@ -230,8 +230,8 @@ class Emulator {
     static constexpr u32 MAGIC = 0x454C5241;  // "ARLE"
     static constexpr u32 VERSION = 8;
 
-    // A checksum of the game's mode: of the inputs that a reset plays in this mode. The struct Step has no padding
-    // bytes, which would make the checksum undefined.
+    // A checksum of the game's mode: of the inputs that a reset plays in this mode. Padding bytes would make the
+    // checksum undefined, but the struct Step has none.
     u32 mode_checksum() const { return checksum(game_.step, game_.steps * sizeof(Step)); }
 
     struct Palette {

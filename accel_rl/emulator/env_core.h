@@ -93,7 +93,7 @@ class AtariEnvCore : public Emulator {
     EpisodeSteps episode{};
 
   private:
-    // Memory for the pictures of one step, one per thread, for all environments that the thread steps.
+    // Memory for the pictures of one agent step. A thread uses one Scratch for all environments that it steps.
     struct Scratch {
         GrayFrame first, last;
         Observer observer;

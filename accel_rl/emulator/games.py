@@ -14,10 +14,10 @@ A condition `[address, [[first, last], ...]]` is true if the RAM byte at the add
 
 `start` lists the joystick and switch inputs at the end of a reset, each as `[action, switches, frames]`. `modes`
 describes how a reset chooses a mode of the game. First, the inputs `[action, switches, frames, gap, sticks]` of
-`before` are played. Then SELECT is pressed for `select` frames and released for one frame, again and again, until the
-RAM byte at address `at` equals the mode's number plus one of `values`, or until the mode's clause in `until` is true.
-In games with a `menu`, joystick inputs choose the mode in this menu instead. At the end, the inputs of `after` are
-played.
+`before` are played. After `before`, SELECT is repeatedly pressed for `select` frames and released for one frame. The
+mode is reached when the RAM byte at address `at` equals the mode's number plus one of `values`, or when the mode's
+clause in `until` is true. In games with a `menu`, joystick inputs choose the mode in the menu instead of SELECT. At the
+end, the inputs of `after` are played.
 
 If a game is marked `inexact`, its rules differ from ale-py's in rare states.
 """
@@ -41,7 +41,7 @@ CONTROLLERS = ("joysticks", "paddles", "paddles_swapped", "joysticks_swapped")
 NO_LIMIT = 2**30
 BENCHMARK_GAMES = 57  # The first 57 entries of `games()` are the benchmark games.
 SCREEN_ROWS = 210  # The screens of most games have 210 rows.
-RESET, SELECT = 1, 2  # bits of the console's switches
+RESET, SELECT = 1, 2  # bits of the console's switches RESET and SELECT
 RIGHT, LEFT, DOWN = 3, 4, 5
 
 _FORMS = {
@@ -227,7 +227,7 @@ def action_codes(game: str, full_action_space: bool) -> list[int]:
 
 def is_emulated(game: str, frame: str, mode: int | None) -> bool:
     """Return whether the emulator plays a mode of a game exactly as ale-py does, and supports the observations `frame`
-    (one of `OBSERVATIONS`). None is the default mode."""
+    (one of `OBSERVATIONS`). `mode` None is the default mode of the game."""
     if game not in games() or games()[game].get("inexact"):
         return False
     return (mode is None or mode in modes(game)) and (frame == "104x80" or has_all_frames(game))

@@ -8,7 +8,7 @@ import numpy as np
 
 from accel_rl.emulator.games import games
 
-# One row per hue, from dark to bright.
+# RGB colours of NTSC: one row per hue, from dark to bright.
 _NTSC = (
     "000000 4a4a4a 6f6f6f 8e8e8e aaaaaa c0c0c0 d6d6d6 ececec "
     "484800 69690f 86861d a2a22a bbbb35 d2d240 e8e84a fcfc54 "

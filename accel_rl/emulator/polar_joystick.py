@@ -9,7 +9,7 @@ from gymnasium.spaces import Box
 from accel_rl.emulator.games import ACTION_MEANINGS
 
 SPACE = Box(np.array([0, -math.pi, 0], np.float32), np.array([1, math.pi, 1], np.float32))
-# Change of a paddle's resistance per frame, in ohms: for r = 1, and at most (core/environment.h).
+# PADDLE_TURN: ohms by which a paddle's resistance changes per frame for r = 1. MOST_TURN: the largest such change.
 PADDLE_TURN, MOST_TURN = 23_000, 700_000
 
 

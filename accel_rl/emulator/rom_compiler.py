@@ -48,7 +48,7 @@ turn."""
 
 LIMIT_S = 300.0  # Time limit of one compilation in seconds
 WAIT_S = 3600.0  # Time limit in seconds of the wait for other compilers
-RETRY_S = 86_400.0  # After a day, a compiler that failed is tried again: the disk may have been full.
+RETRY_S = 86_400.0  # After a day, a failed compiler is tried again, because the disk may have been full.
 POLL_S = 0.5
 NICE, LOWEST = 5, 19
 _PROGRAM = """#define TRANSLATED "{source}"

@@ -98,7 +98,7 @@ class StackedEnv {
         for (u32 i = 0; i < rules_.stack; i++)
             std::memcpy(out + i * size_, ring_.data() + (newest_ + 1 + i) % rules_.stack * size_, size_);
     }
-    // Writes the last observation to `out` again, and sets the reward to 0.
+    // Writes the last observation to `out` again, for a batch in which this environment has no task. The reward is 0.
     void show(u8* out) {
         report = {0, report.lives, report.frame, report.episode_frame, false, false};
         finished = false;

@@ -22,8 +22,8 @@ namespace accel {
 AVX2 __m256i of(const Mask& m) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(m.w)); }
 AVX2 void keep(Mask& m, __m256i v) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(m.w), v); }
 
-// Returns the mask of up to 64 pixels that begin at pixel x (0-159) of the line, and wrap around at its end. AVX2
-// shifts by counts below 0 or above 63 give 0.
+// Returns the mask of up to 64 pixels that begin at pixel x (0-159) of the line, and wrap around at its end. The code
+// relies on AVX2's shifts, which return 0 for counts below 0 or above 63.
 AVX2 __m256i placed_wide(u64 pixels, u32 x) {
     const __m256i v = _mm256_set1_epi64x(static_cast<long long>(pixels)), at = _mm256_set1_epi64x(x);
     const __m256i starts = _mm256_setr_epi64x(0, 64, 128, 192), past = _mm256_setr_epi64x(160, 224, 288, 352);
@@ -49,7 +49,7 @@ constexpr Spans make_spans() {
 inline constexpr Spans SPANS = make_spans();
 
 // The pixels to draw (`span`), and up to three layers of pixels, of which a later layer covers an earlier one. If only
-// the playfield is visible, there is one layer.
+// the playfield is visible, there is one layer of pixels.
 struct Painting {
     Mask layer[3], span;
     u8 colour[3]{};
@@ -67,7 +67,7 @@ AVX2 bool any_meet(const FastTia& k, __m256i span) {
     return !_mm256_testz_si256(two, span);
 }
 
-// Latches collisions. If `to` is given, also computes the layers, in the order of priority of colour_index.
+// Latches collisions. If `to` is given, also computes the layers of pixels to draw, by the priority of colour_index.
 AVX2 void look(FastTia& k, u32 pairs, const Span& at, Painting* to) {
     Tia& t = k.t;
     if (const u32 wanted = k.to_build()) {
@@ -165,8 +165,8 @@ __attribute__((target("avx2"))) inline void stretch_avx2(FastTia& k, u8* line, u
 
 #undef AVX2
 
-// Defines the drawing functions for one instruction set. `stretch` is inlined into these functions, because a call
-// would take as long as drawing a short stretch.
+// Defines the drawing functions for one instruction set. `stretch` is inlined into the drawing functions,
+// because a call would take as long as drawing a short stretch.
 #define FORM(name, set)                                                                                     \
     struct Stretch_##name {                                                                                 \
         __attribute__((target(set))) static void stretch(FastTia& k, u8* line, u32 pairs, const Span& at) { \

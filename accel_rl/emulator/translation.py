@@ -54,20 +54,20 @@ def begin(
         thread = threading.Thread(target=_compile, args=arguments, daemon=True, name="translate")
         try:
             thread.start()
-        except RuntimeError as error:  # The system allows no more threads.
+        except RuntimeError as error:  # The thread cannot start, because the system allows no more threads.
             logger.info(f"{game} is interpreted: {error}")
 
 
 def translate(game: str, rom: str | os.PathLike[str] | None = None) -> bool:
     """Translate a game now, unless its translation is cached. The translation is stored in the system's cache folder if
-    this user may write to it, and otherwise in the user's. Return whether a translation is available. Raises
-    ConfigError if the game or its ROM is unknown, or if other users could write to the cache folder."""
+    this user may write to it, and otherwise in the user's cache folder. Return whether a translation is available.
+    Raises ConfigError if the game or its ROM is unknown, or if other users could write to the cache folder."""
     if (file := translation_file(game, rom)) is None:
         return False
     file = folder_to_fill() / file.name
     if _address(file) is None and untried(file):
         with turn(file) as locks:
-            if _address(file) is None:  # No other process has compiled the game meanwhile.
+            if _address(file) is None:  # Another process may have compiled the game while this one waited.
                 run_compiler(file, game, rom, locks, outlives=False)
     return _address(file) is not None
 

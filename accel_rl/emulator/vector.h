@@ -32,7 +32,7 @@ struct InUse : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
-// The number of forks from the first process to this process. The Python binding counts these forks.
+// The number of forks from the first process to this process, which the Python binding counts.
 inline u32 fork_count = 0;
 
 struct Task {
@@ -61,7 +61,8 @@ class Vector {
         if (forked()) throw Closed("this VectorEnv was created before a fork, without its threads: create one in this process");
     }
 
-    // Starts a thread. On Linux, it inherits the CPU affinity of the calling thread, so that the caller can pin it.
+    // Starts a thread. On Linux, a new thread has the CPU affinity of the calling thread, so that the caller can pin
+    // it.
     void add_thread() {
         threads_.emplace_back([this] { work(); });
     }
@@ -86,7 +87,7 @@ class Vector {
     StackedEnv& env(u32 i) { return *envs_[i]; }
     u32 batch_size() const { return batch_size_; }
 
-    // Queues tasks. If `directly` is true, the next recv plays them in the calling thread. Throws InUse if an
+    // Queues tasks. If `directly` is true, the next recv plays the tasks in the calling thread. Throws InUse if an
     // environment is still playing, which happens only if another thread has sent it a task.
     void send(const std::vector<Task>& tasks, bool directly = false) {
         check_process();
@@ -105,8 +106,9 @@ class Vector {
         else wake_.notify_all();
     }
 
-    // Waits for a batch, and returns the indices of its environments. `poll` is called every 50 ms meanwhile, and may
-    // throw. A batch of all environments is in the environments' order, and includes environments without a task.
+    // Waits for a batch, and returns the indices of its environments. While recv waits, it calls `poll` every 50 ms,
+    // which may throw. A batch of all environments is in the environments' order, and includes
+    // environments without a task.
     template <class Poll>
     std::vector<u32> recv(Poll poll) {
         check_process();

@@ -108,7 +108,7 @@ class PythonVector {
         }
     }
 
-    // Saves the states of environments. No task may be running.
+    // Saves the states of environments. While this function runs, no environment may be playing a task.
     std::vector<py::bytes> save(const Ints& which) {
         vector_.check_process();
         std::vector<py::bytes> out;

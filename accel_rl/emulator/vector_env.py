@@ -76,7 +76,7 @@ class VectorEnv(EmulatedVectorEnv):
     metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 30}  # noqa: RUF012  # as Gymnasium's
     _envpool = False  # True selects EnvPool's rules for episodes (envpool_env.h, accel_rl.compat.envpool).
     _obs: Observations | None = None  # Environments write observations here.
-    _last: Numbers | None = None  # The environments that the last recv() returned
+    _last: Numbers | None = None  # Indices of the environments that the last recv() returned
     _outstanding = 0  # Number of environments whose results were not received
 
     @keywords_of(VectorOptions)
@@ -270,8 +270,8 @@ class VectorEnv(EmulatedVectorEnv):
         return self._outstanding > 0 if self._has_all else not self._answerable[ids].all()
 
     def _note(self, ids: np.ndarray, begun: int) -> None:
-        """Record that the environments `ids` begin a step, or if `begun` is negative, that their results were received.
-        |begun| is the number of environments."""
+        """Record that the environments `ids` begin a step, or that their results were received. `begun` is the number
+        of environments that begin a step, or the negative number of environments whose results were received."""
         self._outstanding += begun
         if not self._has_all:
             self._answerable[ids] = begun < 0
@@ -346,7 +346,7 @@ def _start_threads(vector: Any, o: VectorOptions) -> bool:
     allowed, before = hardware.allowed_cores(), os.sched_getaffinity(0)
     try:
         for i in range(o.thread_affinity_offset, o.thread_affinity_offset + n):
-            # The thread that add_thread() starts inherits this affinity.
+            # The thread that add_thread() starts inherits the CPU affinity of the calling thread.
             os.sched_setaffinity(0, {allowed[i % len(allowed)]})
             vector.add_thread()
     finally:

@@ -170,7 +170,7 @@ def keywords_of(
     options: Callable[P, Options],
 ) -> Callable[[Callable[[Env, Options], None]], Callable[Concatenate[Env, P], None]]:
     """Decorate an `__init__` whose only parameter is an instance of the dataclass `options`. Callers pass the arguments
-    of the dataclass instead, which type checkers, editors and help() show. Unknown names raise ConfigError."""
+    of the dataclass, which type checkers, editors and help() show. Unknown names raise ConfigError."""
     names = inspect.signature(options).parameters
 
     def decorate(init: Callable[[Env, Options], None]) -> Callable[Concatenate[Env, P], None]:

@@ -72,7 +72,7 @@ def _split(bench: Bench, what: str, run: Training, result: Result) -> None:
 
 
 def _profile(bench: Bench, what: str, call: Callable[[], object], of_call: int, result: Result) -> None:
-    """Profile calls of `call`, each of which makes `of_call` updates or inference steps, and add the times to
+    """Profile the function `call`, a call of which makes `of_call` updates or inference steps, and add the times to
     `result`."""
     calls, on_cuda = -(-bench.sizes.profiled // of_call), bench.device.startswith("cuda")
     n = calls * of_call

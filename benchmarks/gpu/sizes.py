@@ -13,7 +13,7 @@ class Sizes:
     acting_horizon: int = 20
     emulated_envs: tuple[int, ...] = (512, 8_192, 65_536)  # Numbers of environments that a GPU emulates.
     trained_envs: int = 8_192  # Maximum number of emulated environments on which A2C trains.
-    emulated_steps: int = 400  # Number of agent steps from one start state.
+    emulated_steps: int = 400  # Number of agent steps after a start state that all environments share.
     step_envs: tuple[int, ...] = (32, 128, 512, 1_024, 8_192, 65_536)
     step_games: tuple[str, ...] = (
         *("pong", "breakout", "seaquest", "qbert", "ms_pacman"),
@@ -22,7 +22,7 @@ class Sizes:
     policy_envs: int = 1_024  # Number of environments for A2C and PPO.
     q_envs: int = 256  # Number of environments for DQN, C51 and Rainbow.
     ppo_horizon: int = 16
-    ppo_minibatch: int = 512  # as in the code of Stooke & Abbeel 2018
+    ppo_minibatch: int = 512  # The code of Stooke & Abbeel 2018 has minibatches of 512.
     impala_network: str = "impala"  # The residual network of Espeholt et al. 2018
     batches: tuple[tuple[str, int], ...] = (("dqn", 512), ("c51", 2_048), ("rainbow", 512))
     q_network: str = "dqn"  # DQN-Net of Stooke & Abbeel 2018
@@ -42,7 +42,7 @@ class Sizes:
     profiled: int = 50  # Number of updates that the profiler records.
     # Precisions to measure in addition to float32.
     precisions: tuple[Precision, ...] = ("tfloat32", "bfloat16")
-    rounds: int = 3  # measurements of each variant
+    rounds: int = 3  # Number of measurements of each variant
     shortest: float = 0.5  # Minimum seconds of a measurement
     warm_cycles: int = 12
     decorrelation_steps: int = 300

@@ -38,12 +38,12 @@ def measure(bench: Bench) -> Result:
         for translate in ("auto", "off"):
             tables = make_device_game(replace(config.env, translate=translate), True, True, bench.device)
             if translate == "auto" and not tables.translated:
-                continue  # CPUs have no kernels of single games.
+                continue  # On a CPU, no kernel is compiled for a single game.
             kernel = "all games"
             if tables.translated:
                 kernels = kernels_of(tables.device)
                 kernels.load_blocks(game)
-                # If the stored trial were not removed, a game's own kernel that is slower would not be measured.
+                # Forget the trial that compared the kernels, so that the game's own kernel is measured even if it lost.
                 if trial := kernels.trials.pop(game, None):
                     result.notes.append(f"{game}: {trial}")
                 kernel = "the game's" if kernels.has_blocks(game) else "all games, as its own failed"
@@ -73,7 +73,7 @@ def times(game: DeviceGame, n_actions: int, bench: Bench) -> list[float]:
     result = []
     for n in bench.sizes.step_envs:
         more, out = DeviceEnvs(game, list(range(n))), DeviceStep.empty(n, game)
-        # The n environments begin with the states of environments that have played.
+        # The n environments begin with copies of the states in `envs`, whose environments have played.
         chosen = torch.arange(n, device=game.device) * max(1, played // n) % played
         more.state["envs"].copy_(envs.state["envs"][:, chosen])
         drawn = torch.randint(n_actions, (DRAWN, n), generator=generator).to(game.device)

@@ -15,8 +15,8 @@ NAMES = {"none": "random actions", "a3c": "A3C-Net", "dqn": "DQN-Net"}
 
 
 def make_agent(net: str, spec: EnvSpec, device: str = "cpu", policy: str = "") -> Agent:
-    """Make an agent with the network `net` (one of NETS). The network's weights are untrained, from a fixed seed, or
-    those of the run in the folder `policy`. Raises ConfigError if the run has another network."""
+    """Make an agent with the network `net` (one of NETS). Its weights are those of the run in the folder `policy`, or
+    untrained weights from a fixed seed if `policy` is empty. Raises ConfigError if the run has another network."""
     torch.manual_seed(0)
     if net == "none":
         return RandomAgent(spec.n_actions)

@@ -28,7 +28,7 @@ AHEAD = 2
 
 
 def rate(work: Callable[[], float], seconds: float, device: str = "cpu") -> float:
-    """Call `work` at least once, and again for `seconds` seconds. Return the sum of the calls' results per second."""
+    """Call `work` again and again for `seconds` seconds, at least once. Return the sum of the results per second."""
     waiting, gpu = deque[Any](), Device(device)
     synchronize(device)
     n, begin = 0.0, time.perf_counter()

@@ -50,7 +50,7 @@ def ratios(game: str, seconds: float, turns: int) -> dict[str, float]:
     import accel_rl
     from accel_rl.emulator import VectorEnv
 
-    try:  # Newer commits compile the game's ROM, which must be done before the measurement.
+    try:  # Newer commits translate and compile the game's ROM: do this before the measurement.
         from accel_rl.emulator.translation import translate
     except ImportError:
         pass

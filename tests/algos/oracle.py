@@ -310,9 +310,9 @@ def projected(returns, p, atoms):
 def bootstrap(c, reward, discount, action, chooser, before):
     """Return the rewards [N] and the probabilities of the next action [N, A].
 
-    `chooser` [N, A] are the action values after the step, `before` [N, A] those before the step. With Munchausen's
-    term, the rewards and probabilities are those of Vieillard et al. 2020, eq. 1. Without Munchausen's term, the policy
-    is greedy.
+    For each sampled transition (s, a, s'), `chooser` [N, A] has the action values of s', and `before` [N, A] those of
+    s. With Munchausen's term, the rewards and probabilities are those of Vieillard et al. 2020, eq. 1. Without
+    Munchausen's term, the next action is greedy.
     """
     if not c.munchausen:
         return reward, np.eye(chooser.shape[1])[chooser.argmax(1)]
@@ -354,7 +354,9 @@ def categorical_targets(c, reward, discount, out_t, policy):
 def categorical_loss(c, out, action, weight, target):
     """Cross entropy -> (loss, KL(target || prediction) or cross entropy [N])."""
     logs = [out[i, a] - out[i, a].max() for i, a in enumerate(action)]
-    logs = [x - np.log(np.exp(x).sum()) for x in logs]  # A probability may be too small for a float64.
+    logs = [
+        x - np.log(np.exp(x).sum()) for x in logs
+    ]  # The logarithm is computed without the softmax, which may underflow to 0.
     cross = [-(m[m > 0] * log[m > 0]).sum() for m, log in zip(target, logs, strict=True)]
     entropy = [-(m[m > 0] * np.log(m[m > 0])).sum() for m in target]
     error = cross if c.priority == "cross-entropy" else [x - h for x, h in zip(cross, entropy, strict=True)]
@@ -398,7 +400,7 @@ class Steps:
         self.mean = self.square = 0.0
         self.steps = 0
         self.is_exact = ...
-        """A mask of the parameters whose float32 steps must equal these float64 steps: false where a variance is the
+        """A mask of the parameters whose steps are compared with float32: false for a parameter whose variance is the
         difference of two nearly equal numbers."""
 
     def step(self, g, rate):

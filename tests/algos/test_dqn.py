@@ -29,7 +29,7 @@ def learner(cls, config, seed=0):
     algo = cls(config, made_up.SPEC, T=made_up.T, B=made_up.B)
     flat = FlatParameters(algo.agent.model)
     algo.begin()
-    with torch.no_grad():  # The target network differs from the online network.
+    with torch.no_grad():  # Let the target network differ from the online network.
         for p in algo.target.parameters():
             p.add_(0.03 * torch.randn(p.shape))
     for i in range(6):

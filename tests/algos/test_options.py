@@ -1,8 +1,8 @@
-"""Losses, gradients, optimizer steps and numbers of updates at every value of every option equal those of `oracle`.
+"""Losses, gradients, steps and numbers of updates at every value of every option equal those of tests/algos/oracle.py.
 
 A test case passes a stream of experience to an algorithm as the training loop does. At each update the loss, its
 gradient along a random direction, and the optimizer step must equal those that the oracle computes from the same
-parameters. The gradient is compared with a finite difference of the oracle's loss at fixed targets: the two differ if
+parameters. The gradient must equal a finite difference of the oracle's loss at fixed targets, so that a test fails if
 an algorithm's gradient flows through its target.
 """
 
@@ -33,7 +33,7 @@ Q_ROLLOUTS = 8  # In Q-learning, the agent acts randomly in the first two rollou
 SEQUENCE_ROLLOUTS = 12
 OPTIONS = [option for name in ALGORITHMS for option in options_of(name)[0]]
 CASES = [(option, value) for option in OPTIONS for value in option.values]
-# Algorithms that share most options with A2C or DQN: the fast tests cover only the options listed here.
+# The fast tests of the algorithms in OWN_EQUATIONS cover only the listed options: A2C or DQN share the other options.
 OWN_EQUATIONS = {
     "ppo": {
         *("gae_lambda", "clip", "clip_schedule", "value_clip", "epochs", "minibatch", "normalize_advantage"),
@@ -60,7 +60,7 @@ def test_every_field_is_covered():
     assert len(CASES) >= 350
 
 
-# torch.manual_seed would take 3 ms, because it also seeds the generators of accelerators.
+# A call of torch.manual_seed takes 3 ms, because it also seeds the generators of GPUs.
 seed = torch.default_generator.manual_seed
 
 
@@ -74,7 +74,7 @@ class Played:
         self.T = 3 if algorithm == "impala" else T
         self.algo = cls(c, SPEC, T=self.T, B=B)
         self.flat = FlatParameters(self.algo.agent.model)
-        with torch.no_grad():  # Without noise, all outputs of the network would be nearly equal.
+        with torch.no_grad():  # Add noise: small initial weights make all outputs nearly equal.
             self.flat.data += 0.1 * torch.randn(len(self.flat.data))
         c.check()
         c.check_sampling(self.T, B)
@@ -83,7 +83,7 @@ class Played:
         self.algo.now.progress = PROGRESS
         self.outcome: list[float] = []
         self.updates = 0
-        self.share = 1.0  # The schedule `kl` multiplies the learning rate by `share`.
+        self.share = 1.0  # The learning-rate schedule `kl` multiplies the rate by `share`.
         self.state = torch.zeros(B, self.algo.agent.state_size) if getattr(c, "lstm", 0) else None
 
     def rule(self):
@@ -517,7 +517,7 @@ DISTRIBUTIONS = (
 PLAY = {"a2c": play_a2c, "ppo": play_ppo, "pqn": play_pqn, "impala": play_impala}
 
 
-@functools.cache  # Many test cases have the same config.
+@functools.cache  # cached, because many test cases have equal arguments
 def play(algorithm, config, waits=True):
     """Compare all updates of an algorithm on a stream of experience with the oracle.
 
@@ -553,7 +553,7 @@ def test_values_together_equal_the_equations(algorithm, seed):
     steps."""
     draw = random.Random(f"{algorithm} {seed}")
     values = {o.field: draw.choice(o.values) for o in options_of(algorithm)[0]}
-    if "centered" in str(values["optimizer"]):  # Without decay, the variance is 0, and the parameters explode.
+    if "centered" in str(values["optimizer"]):  # With an alpha of 0, RMSProp's variance would be 0.
         values["rmsprop_alpha"] = 0.9
     play(algorithm, changed(algorithm, values), waits=seed % 2 == 0)
 

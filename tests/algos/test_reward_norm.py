@@ -78,10 +78,10 @@ class DividedBatch(SequenceBatch):
 
 
 def losses(algorithm, norm, stream):
-    """Return the losses of an algorithm that normalizes rewards, or of an algorithm that reads rewards divided by
-    `norm`.
+    """Return the losses of an algorithm on a stream. With norm=None, the algorithm normalizes the rewards. With a
+    function `norm`, the test normalizes the rewards by this function.
 
-    The divisor of the rewards is computed from the whole stream, because a batch of a replay has rewards of several
+    The algorithm normalizes by the statistics of the whole stream, because a replay's batch has rewards of several
     rollouts.
     """
     statistics = norm_after(stream, stream.rollouts).state_dict()

@@ -42,7 +42,7 @@ def train(algorithm: str, folder, **values):
 
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory):
-    """stored(algorithm) returns a finished run, which is trained only once."""
+    """stored(algorithm) returns a finished run of the algorithm, which is trained at the first call."""
     made = {}
 
     def run(algorithm):
@@ -55,7 +55,7 @@ def stored(tmp_path_factory):
 
 @pytest.fixture
 def finished(stored, tmp_path):
-    """finished(algorithm) returns a copy of a finished run, which the test may change."""
+    """finished(algorithm) returns a copy of the run stored(algorithm), which the test may change."""
     return lambda name: accel_rl.Run.load(shutil.copytree(stored(name).path, tmp_path / name), trust=True)
 
 

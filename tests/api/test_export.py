@@ -158,7 +158,7 @@ def test_onnx_computes_the_same(algorithm, values, tmp_path):
     config = resolve(settings(algorithm, values.pop("env", None), values))
     spec = config.spec
     agent = Learner(config, spec, "cpu", seed=1).algo.agent.evaluating(True)
-    with torch.no_grad():  # Without noise, all outputs would be nearly zero.
+    with torch.no_grad():  # Add noise: initial weights make all outputs nearly 0.
         for p in agent.model.parameters():
             p.add_(torch.randn(p.shape, generator=torch.Generator().manual_seed(p.numel())) * 0.02)
     export.check_onnx(agent)

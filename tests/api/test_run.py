@@ -40,7 +40,7 @@ def test_a_run_is_trained_loaded_and_looked_at(trained):
 def test_a_run_goes_on(trained):
     run = Run.load(trained.path).resume(env_steps=1.5e2)
     assert run.result.env_steps == 160 and run.config.env_steps == 150
-    # A folder of an old checkpoint that the run could not delete when it ended.
+    # resume() must delete the folder of an old checkpoint that an earlier process could not delete.
     left = trained.path / "checkpoints/.writing-1-old-000000000128"
     left.mkdir()
     with pytest.raises(ConfigError, match="is finished"):

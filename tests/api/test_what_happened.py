@@ -105,7 +105,6 @@ def test_coloured_pictures_train(tmp_path, what, engine, stack):
 @pytest.mark.parametrize(
     ("what", "engine", "network"),
     [
-        # In the fast tests, test_coloured_pictures_train trains with worker processes.
         slow("a2c", "workers", "a3c"),
         slow("a2c", "in-process", "a3c"),
         slow("ppo", "in-process", "dqn"),

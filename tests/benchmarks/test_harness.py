@@ -26,7 +26,7 @@ def test_variants_take_turns(capsys) -> None:
     variants = {name: lambda s, name=name: order.append(name) or s * len(order) for name in "ab"}
     assert in_turns(variants, 1.0, 3, label="x, ") == {"a": [1, 3, 5], "b": [2, 4, 6]}
     assert order == list("ababab") and len(capsys.readouterr().err.splitlines()) == 6
-    # Each variant is measured once, even if the time limit is 0.
+    # Each of the variants a and b is measured once, even if the time limit is 0.
     assert in_turns(variants, 1.0, 3, time_s=0.0) == {"a": [7], "b": [8]}
 
 

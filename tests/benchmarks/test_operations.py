@@ -34,7 +34,7 @@ def captured(monkeypatch):
     return found
 
 
-# Other algorithms differ only by their loss or priorities.
+# The updates of the slow tests differ from that of A2C only by their loss or their priorities.
 QUICK = ("A2C",)
 
 
@@ -49,7 +49,7 @@ def test_the_operations_of_an_update(simulated_gpu, captured, tmp_path, name):
             algo.ingest(run.rollout)
         found = count(run.learner)
         assert set(found) <= set(STAGES) and all(found[stage] for stage in STAGES if stage != "priorities")
-        assert found.total() in captured, (captured, found)  # Another captured graph computes advantages.
+        assert found.total() in captured, (captured, found)
         assert found.total() <= COUNTS[name] + MORE, found
         if name in WITH_INVALID_STEPS:
             invalid = count(run.learner, is_whole=False)

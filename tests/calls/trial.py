@@ -113,8 +113,8 @@ class Trials:
         self._expected = content(self._run)
 
     def faults(self, call: str, kinds: tuple[str, ...], every: int) -> Iterator[Fault]:
-        """Yield the faults of the calls 1, 1 + every, ... of one kind of system call, as far as the undisturbed run
-        makes such calls."""
+        """Yield the faults of the calls 1, 1 + every, ... of one kind of system call. The last call is at most the
+        number of calls that the undisturbed run makes."""
         for kind in kinds:
             for for_ever in (False,) if set(kind.split()) & set(_ONCE) else (False, True):
                 for n in range(1, self.counts[call] + 1, every):

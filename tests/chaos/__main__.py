@@ -99,7 +99,7 @@ class Options:
     keep: str = ""
     """Folder to which the files of failed trials are moved."""
     planted: bool = False
-    """Instead, plant faults into accel_rl, and report after how many trials each fault is found."""
+    """Plant one fault after another into accel_rl, and report after how many trials each planted fault is found."""
     json: str = ""
     """Write all results also to the given JSON file."""
 
@@ -210,7 +210,7 @@ def reference(mode: str, root: Path) -> Path:
 
 
 def report(o: Options, result: dict[str, Any]) -> list[str]:
-    """Return a table with the number of trials by fault and outcome, or of the planted faults."""
+    """Return a table of the numbers of trials by fault and outcome, or a table of the planted faults."""
     if o.planted:
         lines = [
             [name, ts[-1]["mode"], len(ts), ts[-1]["fault"], f"{ts[-1]['outcome']}: {ts[-1]['violation']}"[:120]]

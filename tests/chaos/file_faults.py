@@ -35,7 +35,7 @@ def damage(t: Trial) -> None:
     t.hit(f"{kind} {path.relative_to(t.run)}")
     t.progresses = False
     _damage(t, path, kind)
-    # The rows are not compared with those of the undisturbed run: damage may change a setting, or rows may be lost.
+    # Rows of metrics.csv may be missing, because the damage may change a setting or the file itself.
     t.whole_rows = False
     t.same = t.same and path.name != "config.json"
     t.incomparable |= {path.relative_to(t.run).parts[0]} - {"checkpoints", "segments", "ranks"}
@@ -77,13 +77,13 @@ def _damage(t: Trial, path: Path, kind: str) -> None:
         case "folder":
             path.unlink()
             path.mkdir()
-        case "link":  # The user's file must not change.
+        case "link":  # The user's file outside the run folder must not change.
             path.unlink()
             path.symlink_to(t.folder / "outside" / "rows-0000000000000000.safetensors")
 
 
 def go_back(t: Trial) -> None:
-    """Resume an older checkpoint, kill the resumed run, and resume again."""
+    """Resume the run from an older checkpoint, kill the resumed run, and resume the run again."""
     t.wait(t.train(), (0,))
     older = t.rng.choice(t.checkpoints()[:-1])
     t.told.append(f"back to {int(older.name)}")
@@ -127,7 +127,7 @@ def moved(t: Trial) -> None:
         while elsewhere.exists():  # rmtree may fail while the run writes files.
             shutil.rmtree(elsewhere, ignore_errors=True)
     t.hit("removed" if removed else "moved")
-    t.incomparable.add("best-training")  # A run whose folder was moved saves and ends.
+    t.incomparable.add("best-training")  # A run whose folder was moved saves a checkpoint and ends.
     code = t.wait(process, (0, 1) if is_complete or not removed else (1,))
     if original.exists() and not (original / "config.json").exists():
         raise Violation("wrong", f"a folder without config.json took the place of the run (exit code {code})")

@@ -53,7 +53,7 @@ def check_progress(t: "Trial", is_stop: bool = False) -> int:
 
 
 def check_end(t: "Trial") -> None:
-    """Check that a run that has ended with exit code 0 is complete, and that a run with `same` equals the undisturbed
+    """Check that a run with exit code 0 is complete. If `t.same` is true, the run must also equal the undisturbed
     run."""
     steps = run_files.row_steps(t.run)
     if steps != sorted(set(steps)):

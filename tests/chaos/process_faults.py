@@ -171,8 +171,8 @@ def without_locks(t: Trial) -> None:
 
 
 def strace(t: Trial, inject: str) -> list[str]:
-    """Return the words of an strace command that runs its arguments, and lets a system call of the program fail as in
-    `inject`."""
+    """Return the words of strace that are put before a command. The argument `inject` is the value of strace's option
+    `-e inject=`."""
     trace = ["-e", f"trace={inject.split(':')[0]}", "-e", f"inject={inject}"]
     return ["strace", "--seccomp-bpf", "-f", "-qq", "-o", str(t.folder / "strace.txt"), *trace]
 

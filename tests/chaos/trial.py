@@ -21,7 +21,7 @@ from tests.chaos.modes import ENV_STEPS, ROWS, Mode
 LIMIT_S = 150.0
 """A command hangs if, for LIMIT_S seconds, it has neither ended nor added a row to metrics.csv."""
 FIRST_ROW = 3
-"""Faults occur after metrics.csv has this number of rows: before it, a run has no env steps to lose."""
+"""Number of rows of metrics.csv after which a fault occurs: before, a run has no env steps to lose."""
 STOP_LIMIT_S = 45.0
 """A stop request is ignored if the command has not ended after STOP_LIMIT_S seconds. A stopping run kills a worker that
 does not answer within 5 s."""
@@ -128,7 +128,7 @@ class Trial:
         for i in range(times):
             time.sleep(i * self.rng.uniform(0, 0.1))
             (os.killpg if group else os.kill)(process.pid, number)
-        # The exit code is -number before the run has installed its signal handlers, and 0 if the run had ended.
+        # The exit code is -number (of the signal) before the run has installed signal handlers, 0 after the run's end.
         code = self.wait(process, (0, 128 + number, -number), STOP_LIMIT_S)
         if code == 0:
             self.missed("too late")
@@ -148,8 +148,8 @@ class Trial:
     # Moments
 
     def moment(self, process: subprocess.Popen) -> bool:
-        """Wait until metrics.csv has a random number of rows, and then up to 0.3 s. Return False if the run has ended
-        before."""
+        """Wait until metrics.csv has a random number of rows, and then for at most 0.3 s. Return False if the run ends
+        during the wait."""
         if self._from >= 0 and not self.until_resumed(process):
             return False
         first = min(max(FIRST_ROW, self.n_rows()), ROWS - 1)

@@ -72,7 +72,7 @@ def test_what_an_interrupted_write_left_is_ignored_and_cleaned(three):
         shutil.copytree(three.path(20), left)
         (left / "state.safetensors").write_bytes(b"half")
     assert three.steps() == [10, 20, 30] and three.load_latest()[0] == 30
-    three.save(50, state(50))  # This process's unfinished checkpoint is overwritten.
+    three.save(50, state(50))  # save() replaces an unfinished checkpoint of the same process.
     assert same(three.load_latest()[1], 50)
     three.clean()
     assert sorted(p.name for p in three.folder.iterdir()) == [f"{n:012d}" for n in (20, 30, 50)]

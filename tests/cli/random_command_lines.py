@@ -100,7 +100,7 @@ def _problem(code: int, seconds: float, text: str) -> str:
     lines = text.strip().splitlines()
     if "Traceback (most recent call last)" in text:
         return f"a traceback: {lines[-1][:200]}"
-    if code == -signal.SIGKILL:  # A resumed run was training.
+    if code == -signal.SIGKILL:  # Only a resumed run that was training may exceed HANG_S.
         return "" if " env steps on " in text else "no end"
     if code not in (0, 1, 2, ACCEPTED):
         return f"exit code {code}"

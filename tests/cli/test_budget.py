@@ -47,8 +47,8 @@ def test_a_mistake_is_one_line(words, line, capsys):
         (3600, Rates(870.3), 0, 3_130_000),  # 3,133,080
         (10, Rates(51.25), 0, 512),
         (0.001, Rates(100.0), 0, 1),
-        (100, Rates(200.0, 2_000.0), 50_000, 65_000),  # 25 s of random play, 75 s of learning
-        (20, Rates(200.0, 2_000.0), 50_000, 40_000),  # 20 s of random play, no learning
+        (100, Rates(200.0, 2_000.0), 50_000, 65_000),  # 100 s are 25 s of random play and 75 s of learning.
+        (20, Rates(200.0, 2_000.0), 50_000, 40_000),  # All 20 s are random play, without learning.
         (100, Rates(200.0), 1_000, 21_000),  # unknown rate of random play: 1,000 env steps + 100 s of learning
     ],
 )
@@ -81,7 +81,7 @@ def test_the_rates_before_and_after_the_first_update_are_measured_apart():
 
 
 def test_rollouts_of_one_period_count_together():
-    """In the concurrent schedule, all updates of a period of four rollouts are counted at the last rollout."""
+    """With concurrent training, all updates of a period of four rollouts are reported with the fourth rollout."""
     trial = Trial(4.0)
     play(trial, [(0.5, 80, 0)] * 4 + [(0.1, 80, 0), (0.1, 80, 0), (0.1, 80, 0), (1.7, 80, 9)] * 20)
     assert trial.rates().learning == pytest.approx(160)

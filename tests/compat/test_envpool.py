@@ -172,7 +172,7 @@ def test_dm_env_needs_its_package() -> None:
 def test_two_batches_are_in_flight() -> None:
     """Actions for the last received batch are sent while other batches are stepped, with environment ids in any order.
 
-    The observations of each environment must equal those of an environment alone with the same seed and actions.
+    The observations of each environment must equal those of a single environment with the same seed and actions.
     """
     envs = envpool.make("Pong-v5", env_type="gymnasium", num_envs=8, batch_size=2, num_threads=2, seed=3)
     alone = [envpool.make_gymnasium("Pong-v5", seed=3 + i) for i in range(8)]
@@ -188,14 +188,14 @@ def test_two_batches_are_in_flight() -> None:
                 np.testing.assert_array_equal(obs[k], alone[i].step(np.array([(steps[i] + i) % 6]))[0][0])
             steps[i] += 1
         waiting.append(info["env_id"])
-        if t % 3:  # Other received batches wait for their actions.
+        if t % 3:  # At every third step, send no actions.
             ids = waiting.pop(0)[::-1]
             envs.send(np.array([(steps[i] + i) % 6 for i in ids]), ids)
             if len(waiting) > 1:
                 ids = waiting.pop()
                 envs.send(np.array([(steps[i] + i) % 6 for i in ids]), ids)
     assert min(steps) > 1
-    while True:  # recv raises an error if no environment is stepped.
+    while True:  # recv raises NoAsyncCallError if no environment is being stepped.
         try:
             envs.recv()
         except gymnasium.error.NoAsyncCallError:

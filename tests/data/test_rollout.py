@@ -26,7 +26,7 @@ class Played:
     def __init__(self, spec: EnvSpec, seed: int, ends: float = 0.25):
         rng = np.random.default_rng(seed)
         self.arrays, S = make_arrays(spec), spec.stack
-        self.arrays.frames[:] = 255  # No observation may have a white frame.
+        self.arrays.frames[:] = 255  # White frames (255) mark unwritten memory, which no observation may show.
         self.obs = np.zeros((T + 1, B, S, *spec.frame_shape), spec.frame_dtype)
         self.final: dict[tuple[int, int], np.ndarray] = {}
 
@@ -38,7 +38,7 @@ class Played:
             return np.stack([*[blank] * (S - len(seen)), *seen[-S:]])
 
         for b in range(B):
-            # The rollout begins with up to S frames of the previous rollout, as its first episode may have begun there.
+            # The rollout begins with up to S frames of the previous rollout, in which the first episode may have begun.
             seen = [picture() for _ in range(int(rng.integers(1, 2 * S + 1)))]
             for i, f in enumerate(reversed(seen[-S:])):
                 self.arrays.frames[S - 1 - i, b] = f

@@ -29,7 +29,7 @@ class Ours:
         self.algo: Any = cls(config, SPEC, T=T, B=B)
         self.model: nn.Module = self.algo.agent.model
         self.flat = FlatParameters(self.model)
-        with torch.no_grad():  # Without noise, all outputs of the network would be nearly equal.
+        with torch.no_grad():  # Add noise: small initial weights make all outputs nearly equal.
             self.flat.data += 0.05 * torch.randn(len(self.flat.data))
         set_schedules(self.algo)
         optimizer = self.algo.build_optimizer(len(self.flat.data))
@@ -39,7 +39,7 @@ class Ours:
         return {name: p.detach().clone() for name, p in self.model.named_parameters()}
 
     def gradients(self) -> dict[str, Tensor]:
-        """Return the clipped gradients of the last update."""
+        """Return the clipped gradients that the latest call of `update` computed."""
         return {name: p.grad.clone() for name, p in self.model.named_parameters() if p.grad is not None}
 
     def update(self, batch: Any) -> float:

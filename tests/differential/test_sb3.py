@@ -28,7 +28,7 @@ GAMMA, LAMBDA = 0.97, 0.9
 
 
 class Silent(gymnasium.Env):
-    """An environment that is never stepped. SB3's models need the environment's spaces."""
+    """An environment that is never stepped, because SB3's models need only its spaces."""
 
     observation_space = gymnasium.spaces.Box(-10, 10, (FEATURES,))
     action_space = gymnasium.spaces.Discrete(ACTIONS)

@@ -54,7 +54,7 @@ def filled(stream: Stream) -> tuple[Any, np.ndarray]:
     buffer = VectorReplayBuffer(rows * B, B)
     index = np.zeros((rows, B), np.int64)
     for t in range(rows):
-        over = stream.ended[t] | stream.terminated[t]  # A lost life also ends a return.
+        over = stream.ended[t] | stream.terminated[t]  # A lost life ends a return, as the end of an episode does.
         following = torch.where(stream.ended[t][:, None], stream.final_frames[t], stream.frames[t + 1])
         added = Batch(
             obs=stream.frames[t].numpy(), act=stream.action[t].numpy(), rew=stream.reward[t].double().numpy(),

@@ -203,7 +203,7 @@ def test_torchrl_gae(same):
 
 
 def test_torchrl_vtrace(same):
-    """No episode of this test ends by a time limit, because TorchRL applies the ratio at t + 1 across time limits."""
+    """No episode of the test ends by a time limit, because TorchRL applies the ratio pi / mu at t + 1 across limits."""
     from torchrl.objectives.value.functional import vtrace_advantage_estimate
 
     g = torch.Generator().manual_seed(0)

@@ -100,8 +100,8 @@ def from_replay(learner, group):
 
 
 def priorities(learner):
-    """Return the importance weights of a batch from a prioritized replay, and the numbers from which they are
-    computed."""
+    """Return the importance weights of a batch from a prioritized replay, and the numbers in the replay that determine
+    the weights."""
     replay = learner.algo.replay
     # The appended steps get the highest priority of all ranks' replays.
     replay.append(part(rollouts(invalid=False)[0], 0, B // learner.algo.B))

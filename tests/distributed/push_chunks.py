@@ -51,7 +51,7 @@ def main() -> None:
     fd, progress_fd, parameters, chunks, local_updates = map(int, sys.argv[1:])
     progress = np.frombuffer(mmap.mmap(progress_fd, 4096), np.int64)
     torch.set_num_threads(1)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # Killed ranks do not become zombies.
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # Killed child processes do not become zombies.
     parent = os.getpid()
     for line in sys.stdin:
         rank, create = map(int, line.split())

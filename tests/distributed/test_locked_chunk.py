@@ -116,7 +116,7 @@ def test_others_wait_until_the_rule_has_seen_what_is_not_late(fd):
 
 
 def test_the_lead_counts_updates_not_pushes(fd):
-    """With warmup_updates = 10, rank 1's pushes are dropped until rank 0 has pushed three times four updates."""
+    """With warmup_updates = 10, the pushes of rank 1 are dropped until rank 0 has pushed 12 updates, 4 per push."""
     first = connected(MultiStepAdam(FlatParameters(model()), RULES["adam"], None, 3, 0, 4), fd)
     other = connected(MultiStepAdam(FlatParameters(model()), RULES["adam"], None, 3, 1, 4), fd, create=False)
     first.warmup_updates = other.warmup_updates = 10
@@ -152,8 +152,8 @@ def test_a_lock_that_a_living_owner_keeps_is_named(fd):
 
 
 def appendix_a(theta, grads, n, lr, beta_1=0.9, beta_2=0.999, epsilon=1e-5):
-    """Multi-step Adam of one learner in float64 (Stooke & Abbeel 2018, appendix A): n local updates, accumulations, a
-    push.
+    """Multi-step Adam of one learner in float64 (Stooke & Abbeel 2018, appendix A): n local updates, of
+    which each is accumulated, and one push of the sums.
 
     The step with Adam's epsilon is a / (1 - beta_1^t) m / (sqrt(v / (1 - beta_2^t)) + epsilon).
     """

@@ -62,8 +62,8 @@ bool same_stretch(const char* name, void (*form)(FastTia& tia, u8* line, u32 pai
     return std::printf("%s, %u stretches with a new collision\n", name, hits), hits > 0;
 }
 
-// Compares the reduction of lines to 84 columns. Half of the lines have 3 grays, as in games, so that some sums are
-// halfway between two values. The other half of the lines have 256 grays.
+// Compares two functions that reduce lines to 84 columns. Half of the lines have 3 grays, as in games, so that some
+// sums are halfway between two values. The other half of the lines have 256 grays.
 bool same_area(const char* name, AreaLine* form) {
     u32 halves = 0;
     for (int n = 0; n < 5000; n++) {

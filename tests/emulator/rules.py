@@ -55,7 +55,7 @@ class Pair:
         import ale_py
 
         ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
-        # The instruction that fills the RAM is the first with which the game is not over immediately.
+        # Fill the RAM with 0, 1, addresses or ROM bytes: the first of these with which the game is not over at once.
         for fill in ("lda #0", "lda #1", "txa", "lda $F700,x"):
             rom = assemble(IDLE.format(fill=fill))
             (folder / f"{game}.bin").write_bytes(rom)
@@ -70,7 +70,7 @@ class Pair:
     def restart(self) -> None:
         self.ale.restoreState(self.start[0])
         self.ours.restore(self.start[1])
-        if self.ale.game_over():  # In some games, a state of ale-py lacks the game's end.
+        if self.ale.game_over():  # In some games, ale-py's saved state does not say whether the game is over.
             self.ale.reset_game()
             self.ours.reset()
 

@@ -14,7 +14,7 @@ from tests.emulator.assembler import SYNC, assemble
 from tests.emulator.tia_programs import pause
 from tests.marks import slow
 
-READS = 110  # reads from the DPC chip per frame, each stored in a byte of RAM
+READS = 110  # number of reads from the DPC chip per frame, each of which is stored in a byte of RAM
 PROGRAM = """
         .org $F100
 start:  sei

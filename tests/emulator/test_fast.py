@@ -14,7 +14,7 @@ from accel_rl.envs.preprocess import make_preprocessor
 from tests.emulator.assembler import SYNC, assemble
 from tests.marks import slow
 
-# games with 2K, F8, F6, E0 and FE cartridges, with short frames, with code in the RAM, and with states within a frame
+# games with 2K, F8, F6, E0 and FE cartridges, with short frames, with code in the RAM, and with states in mid-frame
 GAMES = ["boxing", "seaquest", "solaris", "montezuma_revenge", "robotank", "up_n_down", "qbert"]
 
 
@@ -128,7 +128,7 @@ SELF_MODIFYING = [
     0xD0,
     0xFD,
     0x60,
-]  # The program increments the operand of `lda #7`.
+]  # This 6507 program increments the operand of its instruction `lda #7`.
 ITS_OWN_OPERAND = [
     0xA2,
     0x96,

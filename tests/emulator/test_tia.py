@@ -15,7 +15,7 @@ from tests.emulator.assembler import SYNC, assemble
 from tests.emulator.tia_programs import EXPERIMENTS, LINES, pause, program
 from tests.marks import slow
 
-TESTS = 45  # test cases in a picture, with four scan lines each
+TESTS = 45  # number of test cases in one picture; each has four scan lines
 
 FRAME = """
 start:  sei
@@ -109,7 +109,7 @@ bottom: sta WSYNC
 
 @pytest.mark.parametrize("seed", range(3))
 def test_buttons_read_while_vblank_holds_them_or_not(seed: int, tmp_path) -> None:
-    """Our emulator reads the buttons as ale-py does, without the chip's latch: bit 6 of VBLANK latches a low INPT4."""
+    """Our emulator reads buttons as ale-py does. Bit 6 of VBLANK, which latches INPT4 in a real TIA, is ignored."""
     rng, code = random.Random(seed), ""
     for i in range(100):
         code += f" lda #{rng.choice([0, 0x40, 0x80, 0xC0, 2, 0x42])}\n sta VBLANK\n" if rng.random() < 0.5 else ""

@@ -15,7 +15,7 @@ QUICK = [
     "montezuma_revenge",
     "up_n_down",
     "air_raid",  # a PAL game with colour loss
-    "elevator_action",  # A cartridge with RAM.
+    "elevator_action",  # a cartridge with RAM
     "kaboom",  # paddles
 ]
 

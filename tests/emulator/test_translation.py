@@ -567,7 +567,7 @@ def test_a_missing_system_cache_is_reported(cache, tmp_path, monkeypatch):
 def test_headers_that_have_changed_since_the_compilation_are_not_compiled(tmp_path):
     """A game is not translated with headers that differ from those of the compiled extension, as after a git pull.
 
-    Such a translation would write to wrong addresses in the extension's console.
+    A translation with changed headers would write to wrong addresses in the extension's console.
     """
     shutil.copytree(Path(translation.__file__).parents[1], tmp_path / "accel_rl")
     header = tmp_path / "accel_rl/emulator/core/fast/console.h"

@@ -23,7 +23,7 @@ from accel_rl.emulator.vector_options import VectorOptions
 from accel_rl.text.errors import ConfigError
 from tests.marks import slow
 
-OURS = {"_final_obs", "final_info", "_final_info"}  # entries of `info` that ale-py lacks
+OURS = {"_final_obs", "final_info", "_final_info"}  # entries of VectorEnv's `info` that AtariVectorEnv's `info` lacks
 
 
 def assert_equal(theirs: tuple, ours: tuple, where: str) -> None:
@@ -37,7 +37,7 @@ def assert_equal(theirs: tuple, ours: tuple, where: str) -> None:
         if name != "obs":
             np.testing.assert_array_equal(y, x, err_msg=f"{where}: {name}")
     ended = theirs[2] | theirs[3] if len(theirs) == 5 else np.zeros(len(theirs[0]), bool)
-    seen = ~ended | ("final_obs" in a)  # At an end, SAME_STEP returns the next episode's `obs`.
+    seen = ~ended | ("final_obs" in a)  # assert_ends_equal compares the last observations of episodes.
     np.testing.assert_array_equal(ours[0][seen], theirs[0][seen], err_msg=f"{where}: obs")
 
 
@@ -116,7 +116,7 @@ def test_it_plays_as_the_peer(game: str, mode: str) -> None:
     ids=lambda s: "-".join(f"{k}={v}" for k, v in s.items()),
 )
 def test_settings_mean_what_they_mean_to_the_peer(settings: dict[str, Any]) -> None:
-    # Two environments end their episodes at different steps.
+    # With lost lives, compare two environments, whose episodes end at different steps.
     n = 2 if {"episodic_life", "life_loss_info"} & set(settings) else 1
     ends = compare("breakout", 80, n, **settings)
     assert ends > 0 or not {"episodic_life", "life_loss_info", "max_num_frames_per_episode"} & set(settings)
@@ -151,7 +151,7 @@ def test_the_last_screen_is_shown(limit: int) -> None:
     for seed in range(4):
         referee.reset_game()
         rng = np.random.default_rng(seed)
-        theirs.reset()  # A seed would load the game again.
+        theirs.reset()  # no seed: with a seed, ale-py would load the ROM again
         ours.reset()
         before = luminance(210)[referee.getScreen()]
         ended, frames = False, 0
@@ -197,7 +197,7 @@ def test_threads_play_the_same() -> None:
 
 
 def test_arrival() -> None:
-    """An environment plays the same games if recv returns 2 of 6 environments at a time as if it returns all."""
+    """The games of an environment do not depend on whether recv returns batches of 2 or of all 6 environments."""
     whole, parts = VectorEnv("pong", 6, noop_max=0), VectorEnv("pong", 6, noop_max=0, batch_size=2, num_threads=2)
     first, _ = whole.reset(seed=0)
     obs, info = parts.reset(seed=0)
@@ -377,8 +377,8 @@ def test_any_schedule_gives_each_environment_its_own_results(seed: int) -> None:
 
 
 def test_steps_in_the_calling_thread_and_in_threads_are_equal() -> None:
-    """Results do not depend on the thread: with num_threads=1, step() plays in the calling thread, and send() in
-    another."""
+    """Results do not depend on the thread: step() with num_threads=1 plays in the calling thread, and send() in another
+    thread."""
     direct, threads = VectorEnv("breakout", 3, num_threads=1), VectorEnv("breakout", 3, num_threads=2)
     direct.reset(seed=1), threads.reset(seed=1)
     for t in range(60):
@@ -418,7 +418,7 @@ def test_calls_out_of_order_and_wrong_actions() -> None:
     env.send(np.zeros(2, int))
     with pytest.raises(gymnasium.error.AlreadyPendingCallError):
         env.send(np.zeros(2, int))
-    env.reset(seed=0)  # A reset discards the sent actions.
+    env.reset(seed=0)  # reset() discards actions that were sent.
     with pytest.raises(ValueError, match="reset_mask"):
         env.reset(options={"reset_mask": np.array([1, 0])})
     env.close()

@@ -32,7 +32,7 @@ zeros = np.zeros(2, int)
 env = VectorEnv("pong", 2)
 env.reset(seed=1)
 """
-# An agent step of 1,024 frames, 17 emulated seconds, takes so long that calls must wait for its end.
+# A step of 1,024 frames takes so long that calls must wait for its end.
 LONG = "env = VectorEnv('pong', 1, frameskip=1024, num_threads=1)\nenv.reset(seed=1)\n"
 
 

@@ -10,7 +10,7 @@ import random
 
 from tests.emulator.assembler import SYNC, assemble
 
-EXPERIMENTS, LINES = 17, 12  # experiments in a ROM, scan lines in an experiment
+EXPERIMENTS, LINES = 17, 12  # number of experiments in a ROM, and of scan lines in an experiment
 STROBES = ("RESP0", "RESP1", "RESM0", "RESM1", "RESBL", "HMOVE", "HMCLR", "CXCLR")
 PREPARED = (
     "NUSIZ0", "NUSIZ1", "CTRLPF", "REFP0", "REFP1", "PF0", "PF1", "PF2", "GRP0", "GRP1", "GRP0", "ENAM0", "ENAM1",

@@ -9,7 +9,7 @@ from accel_rl.envs.make import EnvConfig, make_batch, resolve_env
 from accel_rl.samplers.episodes import EpisodeTracker
 from tests.marks import slow
 
-STEPS, STATE_AT = 3_000, 1_100  # The protocol's frames first score at step 1,042.
+STEPS, STATE_AT = 3_000, 1_100  # FIRE frames of the protocol first score points at step 1,042.
 
 
 def play(backend, resumes=False, counted=None):

@@ -187,7 +187,7 @@ def test_random_play_scores_as_published(game: str) -> None:
     """The mean of 30 games with random actions at 10 Hz is close to the published random score (Mnih et al. 2015)."""
     returns = random_returns(game, 30)
     published = scores()[game]["random"]
-    # An error of at least 0.1, because the published mean also has an error.
+    # The error is at least 0.1, because the published mean is also inexact.
     error = max(returns.std(ddof=1) / np.sqrt(len(returns)), 0.1)
     print(f"{game}: {returns.mean():.2f} +- {error:.2f}, published {published}")
     assert abs(returns.mean() - published) <= 3 * error

@@ -19,8 +19,8 @@ CARELESS = env_of(id="tests.environments:Careless")
 
 
 def draw(n=1):
-    """Draw numbers from both global generators, including one normal number, after which a generator stores a second
-    one."""
+    """Draw numbers from both global generators. A generator that draws a normal number stores a second one for the next
+    draw."""
     return [(np.random.rand(), np.random.randn(), random.random(), random.gauss(0, 1)) for _ in range(n)]
 
 
@@ -52,7 +52,7 @@ def test_draws_within_are_those_of_a_seed_and_draws_outside_go_on(before):
         with own:
             found += draw(1)
         assert draw(1) == outer[i : i + 1]
-    # The normal number that numpy has stored for its next draw is dropped when a `with own` block ends.
+    # When a `with own` block ends, the second normal number that numpy has stored is lost.
     assert [x[:1] + x[2:] for x in found[:1]] == [x[:1] + x[2:] for x in inner[:1]] and found[0] == inner[0]
     assert len({x[0] for x in found}) == 4
 

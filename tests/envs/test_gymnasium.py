@@ -194,8 +194,8 @@ def test_errors_are_one_line(id: str, says: str) -> None:
     ],
 )
 def test_actions_of_several_numbers(env, actions):
-    """Box actions are clipped to the bounds of their space, discrete actions are shifted by its first element, and both
-    are saved with the episode."""
+    """Box actions are clipped to the bounds of the action space, MultiDiscrete actions are shifted by the space's first
+    element, and all actions are saved with the episode."""
     env = GymnasiumEnv(f"tests.action_spaces:{env}", seed=3)
     frame, played = np.zeros(3, np.float32), np.zeros(3, np.float32)
     env.reset(frame)
@@ -474,7 +474,7 @@ def test_an_episode_is_restored_by_its_state_or_its_actions_or_truncated(name, r
     assert Counter.played - before == replayed
     if name == "Counter" or restore == "replay":
         assert second.get_state() == state
-    else:  # The environment has no state before its first reset.
+    else:  # No episode was restored: the environment has not been reset yet.
         assert not unpack_state(second.get_state())[0]["is_saved"]
     _, terminated, truncated, ended = second.step(1, frame)
     assert (frame[0], truncated, ended, terminated) == (*following, following[1], False)

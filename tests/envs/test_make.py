@@ -131,7 +131,7 @@ def test_workers_stay_light() -> None:
 
 
 def test_settings_are_inspected_once_in_a_process(monkeypatch):
-    """For two specs of equal settings, one process makes only one environment."""
+    """A process that makes two specs from equal settings makes only one environment to inspect."""
     made = []
     real = make.make_env
     monkeypatch.setattr(make, "make_env", lambda *a, **k: made.append(a) or real(*a, **k))

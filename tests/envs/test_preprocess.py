@@ -24,7 +24,7 @@ def make_ale(rom: Path) -> ALEInterface:
 
 def rainbow(lines: int) -> bytes:
     """Return a ROM whose frames have all colours of the console, one background colour per scan line."""
-    code = bytearray([0x78, 0xD8, 0xA2, 0xFF, 0x9A])  # SEI; CLD; LDX #$FF; TXS
+    code = bytearray([0x78, 0xD8, 0xA2, 0xFF, 0x9A])  # 6502 code: SEI; CLD; LDX #$FF; TXS
     frame = 0xF000 + len(code)
     code += bytes([0xA9, 2, 0x85, 0, 0x85, 2, 0x85, 2, 0x85, 2, 0xA9, 0, 0x85, 0, 0x85, 1])  # VSYNC, 3 lines
     for count in (155, lines - 3 - 155):
@@ -36,7 +36,7 @@ def rainbow(lines: int) -> bytes:
 
 @pytest.mark.parametrize(("lines", "rows", "colours"), [(262, 210, 122), (312, 250, 128), (313, 250, 128)])
 def test_luminance_of_all_colours(tmp_path: Path, lines: int, rows: int, colours: int) -> None:
-    rom = tmp_path / "boxing.bin"  # ale-py loads any 2 KB program under the name of a 2 KB game.
+    rom = tmp_path / "boxing.bin"  # ale-py loads any ROM of 2 KB under the name of a game of 2 KB.
     rom.write_bytes(rainbow(lines))
     ale = make_ale(rom)
     for _ in range(5):
@@ -109,7 +109,7 @@ def test_writes_in_place_into_any_view(kind: str) -> None:
     preprocess.both(expected)
     height, width = FRAMES[kind]
     block = np.full((3, height, width), 7, np.uint8)
-    # Half of the columns of an array: neither rows nor columns of pixels are contiguous in memory.
+    # In `strided[:, ::2]`, neither the rows nor the columns of pixels are contiguous in memory.
     strided = np.full((height, 2 * width), 7, np.uint8)
     for view in (block[1], strided[:, ::2]):
         preprocess.both(view)

@@ -128,7 +128,7 @@ class EpisodicLife(LifeLoss):
 
 
 class FireReset(gym.Wrapper):
-    """Stable-Baselines3's FireResetEnv: FIRE and the third action after a reset."""
+    """Stable-Baselines3's FireResetEnv: after a reset, the agent's actions 1 (FIRE) and 2 are played."""
 
     def reset(self, **kw):
         self.env.reset(**kw)

@@ -8,7 +8,7 @@ from accel_rl.envs.make import make_env
 from accel_rl.envs.reserved import ReservedEnv
 from tests.env_settings import env_of
 
-# The first frame of freeway depends on the number of no-ops.
+# In freeway, episodes with different numbers of no-ops begin with different frames.
 CONFIG = env_of(game="freeway", noop_max=20, repeat_action_probability=0.25)
 
 
@@ -43,7 +43,7 @@ def test_an_episode_by_its_number() -> None:
     env, plain = make(), make_env(CONFIG, 1, True)
     plain.reset(frames[0]), plain.reset(frames[0])  # episode 1
     env.refill()
-    env.reset(frames[1], episode=1)  # The reserve environment has begun another episode.
+    env.reset(frames[1], episode=1)  # The reserve environment has begun a different episode than 1.
     make_env(CONFIG, 1, True).reset(frames[2], episode=1)
     assert (frames[1] == frames[0]).all() and (frames[2] == frames[0]).all()
 

@@ -96,7 +96,7 @@ def test_an_action_below_zero_skips_one_step() -> None:
     assert not out.frame[1].any()
     for _ in range(7):
         step(batch, out)
-    # The episode of environment 1 began one step later.
+    # Environment 1 has skipped one step, and ends its episode one step later.
     assert out.valid.all() and out.ended.tolist() == [True, False, True]
 
 
@@ -105,7 +105,7 @@ def test_wait_for_some_while_others_play() -> None:
     batch.reset(out)
     for _ in range(8):
         step(batch, out)
-    assert 0 < out.valid.sum() < 3 or out.ended.any()  # Episodes began at different steps.
+    assert 0 < out.valid.sum() < 3 or out.ended.any()  # The episodes of some environments have ended.
     waiting = ~out.valid | out.ended
     step(batch, out)
     assert (out.valid == ~waiting).all()
@@ -165,7 +165,7 @@ def test_an_episode_is_the_same_in_every_mode(limit: int) -> None:
     config = env_of(game="breakout", max_episode_steps=limit, repeat_action_probability=0.25, noop_max=5)
     want = episodes("immediate", config)
     assert len({course[0] for own in want for course in own}) > 1  # starts differ
-    for reset in ("wait", "swap", "cached"):  # A reset of breakout leaves nothing of the previous game.
+    for reset in ("wait", "swap", "cached"):  # A reset of breakout clears all state of its previous game.
         for own, expected in zip(episodes(reset, config), want, strict=True):
             n = min(len(own), len(expected))
             assert n >= 3 and own[:n] == expected[:n], reset
@@ -177,7 +177,7 @@ def test_late_resets_are_counted() -> None:
     assert batch.late_resets == 0
     for _ in range(18):
         step(batch, out)
-    # Each environment has ended a second episode before its reserve environment was reset: a late reset.
+    # A late reset: an environment ended its second episode before its reserve environment was reset.
     assert out.ended.all() and batch.late_resets == 3
     batch.reset_waiting(out)
     for _ in range(9):

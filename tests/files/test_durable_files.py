@@ -86,7 +86,7 @@ def test_a_pipe_is_refused_at_once(tmp_path):
 def test_the_temporary_files_of_killed_processes_are_removed(tmp_path, monkeypatch):
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(os, "replace", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
-        # A killed process leaves its temporary file.
+        # Let the temporary file remain, as after a kill of the process.
         patch.setattr(type(tmp_path), "unlink", lambda *_, **__: None)
         write_durably(tmp_path / "metrics.csv", b"1")
     (left,) = tmp_path.iterdir()

@@ -31,7 +31,7 @@ def test_a_second_process_is_refused(tmp_path, without_locks):
         assert holder(tmp_path).pid == os.getpid()
         with pytest.raises(ConfigError, match=rf"in use by process {os.getpid()} .*if it has ended, remove"):
             locked(tmp_path, message).__enter__()
-        assert (tmp_path / OWNER).exists()  # A refused second process leaves the owner's file.
+        assert (tmp_path / OWNER).exists()  # The refused second lock does not remove the file OWNER.
     assert holder(tmp_path) is None and not (tmp_path / OWNER).exists()
 
 

@@ -28,7 +28,7 @@ from tests.golden.runs import RANKS, RUNS
 
 FILE = Path(__file__).parent / "curves.json"
 NAMES = ("loss", "grad_norm", "score")
-RTOL, ATOL = 2e-3, 2e-4  # CPUs add numbers in different orders.
+RTOL, ATOL = 2e-3, 2e-4  # Rounding differs between CPUs, which add numbers in different orders.
 Curves = dict[str, list[float]]
 
 

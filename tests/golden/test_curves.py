@@ -13,7 +13,7 @@ from tests.golden.curves import NAMES, differences, measure, stored
 from tests.golden.runs import RANKS, RUNS
 from tests.marks import slow
 
-# Runs of the slow tests. The fast tests have another run of PPO, and a run of Rainbow, which is similar to C51.
+# Runs that only the slow tests make. The fast tests make another run of PPO, and one of Rainbow, which resembles C51.
 MORE = ("ppo, pong", "c51, pong")
 
 
@@ -73,7 +73,7 @@ def stacks_off_by_one(monkeypatch):
         return found
 
     monkeypatch.setattr(FrameStacks, "gather", rolled)
-    # The planted mistake needs the plain convolution, because a kernel reads stacks of frames without `gather`.
+    # Switch off the convolution kernel that reads frame stacks without `gather`, in which the mistake is planted.
     monkeypatch.setattr(conv_u8, "supports", lambda x, *more: not isinstance(x, FrameStacks) and supports(x, *more))
     monkeypatch.setattr(FrameRing, "batch", rolled_batch)
 
@@ -84,7 +84,7 @@ MISTAKES = [
     (no_bootstrap_where_a_time_limit_struck, "a2c, LSTM and GAE, time limits"),
     (stacks_off_by_one, "dqn, pong"),
 ]
-ALSO = [  # slow tests of other algorithms
+ALSO = [  # pairs of a planted mistake and a run, for the slow tests
     (the_advantages_sign, "ppo, time limits"),
     (a_stale_target_network, "dqn, pong"),
     (a_stale_target_network, "rainbow, time limits"),

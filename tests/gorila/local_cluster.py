@@ -1,4 +1,4 @@
-"""A Ray cluster of several nodes on this machine. A test can kill nodes."""
+"""A Ray cluster of several nodes on this machine. Tests can kill nodes of the cluster."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -86,6 +86,6 @@ def local_cluster(nodes: int = 3, cpus: int = 2, object_store_bytes: int = 80 <<
                 cluster.add_node()
             yield cluster
         finally:
-            ray.shutdown()  # Ray reports nodes that are killed before its shutdown.
+            ray.shutdown()  # Shut Ray down first: Ray reports nodes that are killed before its shutdown.
             for i in range(1, len(cluster._nodes)):
                 cluster.kill_node(i)

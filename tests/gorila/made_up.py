@@ -169,8 +169,8 @@ class Lost:
 
 
 class Unreliable:
-    """A transport that loses the calls for which loses(shard, method) is true. With `after`, only the answers of these
-    calls are lost."""
+    """A transport that loses the calls for which loses(shard, method) is true. With `after`, the
+    shards execute the lost calls, and only the answers are lost."""
 
     def __init__(self, inner, after=False):
         self.inner, self.after, self.loses = inner, after, lambda shard, method: False

@@ -71,7 +71,7 @@ class Killer:
                 elif found := titled(TITLES[kind]):
                     found[0].kill()
                     self.killed.append(kind)
-        while not self.over:  # Started Ray nodes end with this thread.
+        while not self.over:  # When this thread ends, the Ray nodes that it started end too.
             time.sleep(0.1)
 
 

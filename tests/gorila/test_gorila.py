@@ -179,7 +179,7 @@ def test_ctrl_c_saves_and_members_continue_from_later_checkpoints_under_the_driv
     oldest, *later = Checkpoints(folder / "checkpoints").steps()
     members = [Checkpoints(folder / "members" / str(i) / "checkpoints") for i in range(2)]
     assert all(m.steps() and m.steps()[-1] > oldest for m in members)
-    for steps in later:  # Without its later checkpoints, the run continues as if the driver had been killed earlier.
+    for steps in later:  # Delete the later checkpoints, as if the driver had been killed earlier.
         shutil.rmtree(Checkpoints(folder / "checkpoints").path(steps))
     before = [row for row in rows(folder) if int(row["env_steps"]) <= oldest]
     updates = Checkpoints(folder / "checkpoints").load_latest()[1]["learner"]["updates"]

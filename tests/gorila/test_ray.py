@@ -109,7 +109,7 @@ def test_the_calls_of_an_actor(ray):
     version, gradient = transport.call(0, "pull", None).result(WAIT_S).version, torch.ones(n)
     calls = []
     for i in range(1, 6):
-        gradient.fill_(float(i))  # Ray copied earlier calls' gradients, so that these may be overwritten.
+        gradient.fill_(float(i))  # Ray has copied the gradient of the previous push.
         calls.append(transport.call(0, "push", Push("a", i, version, 0.1, gradient)))
     pulled = transport.call(0, "pull", version)
     assert [c.result(WAIT_S) for c in calls] == ["accepted"] * 4 + ["stale"]

@@ -11,7 +11,7 @@ from accel_rl.text.errors import ConfigError
         ([2], 1, 2.0),
         ([2], 8, 1 / 4),
         ([2, 2, 2], 2, 2.0),
-        ([3, 3], 3, 1.0),  # With 2 cores each, only 2 of 3 members would fit.
+        ([3, 3], 3, 1.0),  # If a member had 2 cores, two nodes of 3 cores would have room for only 2 members.
         ([16, 16, 8], 5, 8.0),
         ([1], 3, 1 / 3),
         ([0, 0], 3, 0.0),

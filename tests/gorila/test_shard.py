@@ -60,7 +60,7 @@ def test_a_push_counts_once():
     before = shard.pull(None).parameters
     assert [push(shard, i) for i in (1, 2, 3)] == ["duplicate"] * 3
     assert torch.equal(shard.pull(None).parameters, before) and shard.counts["duplicate"] == 3
-    assert push(shard, 1, learner="b") == "accepted"  # Another learner's push numbers also begin at 1.
+    assert push(shard, 1, learner="b") == "accepted"  # Each learner numbers its pushes from 1.
     assert (shard.join("a"), shard.join("b"), shard.join("c")) == (3, 1, 0)
 
 
@@ -103,7 +103,7 @@ def test_a_restored_shard_goes_on_from_its_snapshot_in_a_new_epoch(optimizer):
     other = shard_of(optimizer=optimizer)  # replaces the dead shard
     other.restore(snapshot)
     assert other.version.epoch != epoch and other.version.updates == 3 and other.counts["accepted"] == 3
-    # A pull with the version of an earlier epoch is always answered with parameters.
+    # A learner that has parameters of an earlier epoch always gets new parameters.
     assert other.pull(Version(epoch, 3, 3)).parameters is not None
     assert push(other, 3) == "duplicate"
     assert push(other, 4, epoch=epoch) == "stale"

@@ -78,7 +78,7 @@ def test_a_gradient_is_as_old_as_the_updates_since_its_parameters(max_delay, acc
     if accepted:
         learn(single, [0])
     assert a.counts == (Counter(accepted=3) if accepted else Counter(stale=3))
-    # The learner has the newest parameters, although its gradient was stale.
+    # Learner `a` has the newest parameters, even if the shards refused its late gradient as stale.
     assert torch.equal(a.flat.data, single.flat.data)
     learn(a, [2])
     learn(single, [2])
@@ -127,7 +127,7 @@ def test_old_answers_do_not_replace_newer_parameters():
     other = connected(sync_of("other", max_delay=2), sync.transport)
     sync._calls.transport = slow = Slow(sync.transport)
     learn(sync, [0])
-    slow.deliver()  # The learner has not read the answers.
+    slow.deliver()  # The shards have answered, but the learner has not read the answers.
     learn(other, [1])
     sync.pull_now()
     newest = other.flat.data.clone()

@@ -24,9 +24,10 @@ from tests import simulated_device
 from tests.golden.runs import POLE, SEQUENCES, SMALL, config
 
 GPU = "sim:0"
-SERVED = "accel_rl/samplers/inference/device_rollouts.py"  # the file whose code waits for a group's actions
+# The host waits for a group's actions in the file SERVED.
+SERVED = "accel_rl/samplers/inference/device_rollouts.py"
 
-CAPTURE = "accel_rl/speed/cuda_graph.py"  # the file whose code waits for the GPU before a capture
+CAPTURE = "accel_rl/speed/cuda_graph.py"  # the file in which the host waits for the GPU before it captures a graph
 
 
 def q(algorithm: str, env: str = POLE, schedule: str = "lockstep", secondary: int = 0, **algo: Any) -> TrainConfig:
@@ -91,7 +92,7 @@ RUNS: dict[str, TrainConfig] = {
     "r2d2, uniform": q("r2d2", replay_prioritized=False, **SEQUENCES),
     "r2d2, replay on the host": q("r2d2", **SEQUENCES, **HOST),
     "r2d2, concurrent, second learner": q("r2d2", schedule="concurrent", secondary=2, **SEQUENCES),
-    # More combinations of algorithm, schedule, device of the replay, uniform or prioritized replay, and second learner.
+    # Further combinations of an algorithm, a schedule, a replay (on the host, prioritized), and a second learner.
     "dqn, prioritized, concurrent": q("dqn", schedule="concurrent", replay_prioritized=True),
     "dqn, prioritized, replay on the host": q("dqn", replay_prioritized=True, **HOST),
     "dqn, second learner, replay on the host": q("dqn", secondary=8, **HOST),
@@ -156,8 +157,8 @@ def on_device(run: TrainConfig, **sampler: Any) -> TrainConfig:
 
 
 def declare_parts(sampler: Any) -> None:
-    """Tell the simulated GPU that groups access separate parts of a rollout's arrays, so that it does not check their
-    order."""
+    """Tell the simulated GPU not to check the order of accesses to a rollout's arrays, because groups of environments
+    access separate parts of the arrays."""
     rollouts = sampler.server.rollouts
     names = ("frames", "final_frames", *KNOWN) if sampler.memory.resident else ("frames", "age")
     simulated_device.in_parts(*(getattr(r, name) for r in rollouts for name in names))

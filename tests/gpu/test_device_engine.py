@@ -13,7 +13,8 @@ from tests.golden.runs import SEQUENCES, config
 from tests.gpu.runs import GPU, on_device, play, q
 
 CYCLES = 10
-WAITED = "accel_rl/samplers/inference/resident.py"  # the file whose code waits until the GPU has sent ends of episodes
+# The host waits in the file WAITED until the GPU has sent the ends of episodes.
+WAITED = "accel_rl/samplers/inference/resident.py"
 PONG = "pong"
 RETURNS = {"v_min": -5.0, "v_max": 5.0}
 RUNS = {

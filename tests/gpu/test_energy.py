@@ -43,5 +43,5 @@ def test_a_run_records_the_energy_of_its_gpu(simulated_gpu, tmp_path, monkeypatc
     assert main(["resume", str(folder), "--env-steps", "160"]) == 0
     with open(folder / "metrics.csv", newline="") as f:
         joules = [row["gpu_joules"] for row in csv.DictReader(f)]
-    # The first row has no value. The checkpoint includes the energy that was used after the first process's last row.
+    # The first row has no value. Each later row adds 1.5 joules, also across the resume.
     assert joules == ["", "1.5", "3", "4.5"]

@@ -19,8 +19,8 @@ RUNS = {
     "impala": config("impala", POLE, envs=2, horizon=1, window=2, batches=1),
     "dqn": q("dqn"),
 }
-SLOTS = 16  # page-locked buffers that may be added later
-WARM = {"dqn": 150}  # cycles until episodes have reached time limits and the replay is full
+SLOTS = 16  # number of page-locked buffers that may be added after the warm-up
+WARM = {"dqn": 150}  # training cycles of the warm-up, until the replay is full and some episodes reached time limits
 
 
 def kept() -> dict[str, int]:

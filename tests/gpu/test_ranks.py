@@ -76,7 +76,7 @@ def test_a_run_on_two_gpus(simulated_gpu, tmp_path, update):
     [
         (signal.SIGKILL, 60),
         (signal.SIGSTOP, 60),
-        # The fault hits a collective of the first update, which is not captured, or a later collective.
+        # Rank 1 aborts at its n-th collective: the first update is not captured, later updates are.
         *((signal.SIGABRT, n) for n in (1, 3, 5, 60)),
     ],
 )

@@ -49,7 +49,7 @@ def test_a_resumed_run_equals_the_uninterrupted_one(simulated_gpu, tmp_path, nam
     second = restored(name, GPU, tmp_path / "second", state)
     resumed = cycles(second, 3)[0]
     assert torch.equal(first.learner.flat.data.cpu(), second.learner.flat.data.cpu())
-    # The first metrics also include steps before the checkpoint.
+    # The metrics of the first cycle are not compared: those of `whole` also include steps before the checkpoint.
     for a, b in zip(whole[1:], resumed[1:], strict=True):
         assert a == pytest.approx(b, rel=1e-12, nan_ok=True)
     first._close()
@@ -59,8 +59,8 @@ def test_a_resumed_run_equals_the_uninterrupted_one(simulated_gpu, tmp_path, nam
 @pytest.mark.parametrize(("before", "after"), [(GPU, "cpu"), ("cpu", GPU)])
 @pytest.mark.parametrize("name", marked(MOVED, QUICK_TO_MOVE))
 def test_a_checkpoint_moves_between_a_gpu_and_a_cpu(simulated_gpu, tmp_path, name, before, after):
-    """Two runs that continue a checkpoint on another kind of device are equal. The two runs report that random numbers
-    after the resume are new."""
+    """Two runs that continue a checkpoint on another kind of device are equal. A run that changes the
+    kind of device reports that its random numbers are new."""
     first = trainer(name, before, tmp_path / "first")
     cycles(first, 4)
     checkpoint(first)

@@ -29,9 +29,9 @@ ON_BOTH = tuple(n for n in RUNS if "Hadamax" not in n)
 Runs with the Hadamax network are not compared: the norm of their gradient of 5 M weights depends on the order of
 summation, and differs by 0.2 % between devices.
 """
-PERIODS = 9  # In the concurrent schedule, a training cycle is a period.
+PERIODS = 9  # number of training cycles of a run with the concurrent schedule
 CAPTURED = tuple(n for n in RUNS if "replay on the host" not in n)
-# Runs that draw no random numbers on the GPU, without the deep IMPALA network, in which rounding changes actions.
+# Runs that draw no random numbers on the GPU. Rounding in the deep IMPALA network would change actions.
 ON_POLICY = tuple(n for n in RUNS if n.startswith(("a2c", "impala")) and "IMPALA network" not in n)
 
 REAL = "cuda:0"
@@ -110,7 +110,7 @@ def test_a_run_equals_that_on_the_cpu_and_waits_for_actions_alone(gpu, device, t
     assert served == 4 * cycle // (run.T * run.sampler.envs) * run.T * 2
     kl = rollouts * (
         getattr(run.algo, "learning_rate_schedule", "") == "kl"
-    )  # The KL divergence is read once per rollout.
+    )  # The host reads the KL divergence once per rollout.
     waits, graphs = each * updates + states + kl, 1 + bool(run.secondary.batch)
     assert sum(others.values()) <= waits and captures <= graphs, (others, captures)
 

@@ -109,5 +109,5 @@ def test_every_optimizer_steps_as_on_the_cpu(simulated_gpu, name, steps):
         here.step(ours, grad, 0.01)
         there.step(theirs, grad.to(GPU), rate, finite)
     torch.testing.assert_close(ours, theirs.cpu(), atol=1e-6, rtol=1e-5)
-    there.load_state_dict(here.state_dict())  # Optimizer states move between CPU and GPU.
+    there.load_state_dict(here.state_dict())  # Load the CPU's optimizer state on the GPU, and vice versa.
     here.load_state_dict({n: x.cpu() if isinstance(x, torch.Tensor) else x for n, x in there.state_dict().items()})

@@ -12,7 +12,7 @@ from accel_rl.cli.main import main
 from accel_rl.metrics.plot import read_columns
 from tests.integration.runs import run
 from tests.marks import slow
-from tests.report.conftest import savefig  # noqa: F401  # Plots are not rendered.
+from tests.report.conftest import savefig  # noqa: F401  # the fixture that replaces the rendering of plots
 
 SMALL = (
     *("ppo", "--env", "CartPole-v1", "--engine", "in-process", "--torch-threads", 1, "--envs", 4, "--horizon", 10),

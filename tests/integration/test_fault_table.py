@@ -113,7 +113,7 @@ ELSEWHERE = {
     "a limit of threads, processes or memory": ("text/test_errors.py", "test_a_limit_is_one_line"),
     "Ctrl-C, SIGTERM": ("integration/test_faults.py", "test_ctrl_c_to_the_whole_group_saves_and_ends"),
 }
-"""Tests of the rows whose fault is not one of an environment or an algorithm."""
+"""Maps the other rows of the table to (test file, name of the test that causes the fault)."""
 
 
 def test_every_row_is_executed():

@@ -123,8 +123,8 @@ def test_one_asynchronous_rank_equals_single_mode(one, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ["ppo", "pqn", "dqn"])
 def test_an_asynchronous_rank_of_each_kind_equals_single_mode(tmp_path, algorithm):
-    """A run of one asynchronous rank has the same metrics.csv as a run without ranks, with Adam, RAdam, and a
-    replay."""
+    """A run of one asynchronous rank has the same metrics.csv as a run without ranks. The algorithms use Adam (ppo),
+    RAdam (pqn) or a replay (dqn)."""
     more = {"dqn": ("--replay.size", 2_000, "--replay.start", 500, "--target-interval", 200)}.get(algorithm, ())
     args = ("train", algorithm, *CARTPOLE, *more, "--env-steps", 4_096)
     assert run(*args, "--run-dir", tmp_path / "single").returncode == 0
@@ -185,7 +185,6 @@ def test_a_suspended_rank_does_not_delay_a_stop(tmp_path, update):
 def test_a_lost_asynchronous_rank_is_replaced_while_the_other_goes_on(tmp_path, victim, fault):
     folder = tmp_path / "run"
     args = (*LONG, "--ranks", 2, "--update", "async", "--distributed.timeout-s", 3, "--run-dir", folder)
-    # The ranks mostly wait for slow environments.
     args = (*args, "--env", "tests.environments:takes_a_millisecond", "--log.interval", 80)
     process = start("train", "a2c", *args)
     try:

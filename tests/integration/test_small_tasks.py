@@ -1,7 +1,7 @@
 """Small tasks for exploration by noise, memory, delayed rewards, time limits, and off-policy correction.
 
 A correct algorithm meets the criterion of a task in seconds. An algorithm with a planted mistake does not meet the
-criterion.
+criterion of its task.
 """
 
 import copy

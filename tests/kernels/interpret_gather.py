@@ -40,7 +40,7 @@ def main() -> None:
     cases += [(1, n, 1.0, *v) for n, v in itertools.product((1, 3), VECTORS)]
     for case in cases:
         for ring in (arrays(*case), arrays(*case, B=1)):
-            # The number of a cell counts all cells ever written, and may be several times the size of the ring.
+            # Cells are numbered from the first cell ever written, so that numbers may exceed the size of the ring.
             cell = torch.randint(4 * ring.B, 10 * L * ring.B, (N,))
             for name, x, y in zip(
                 ("obs_tm1", "obs_t", "r_t", "discount_t", "a_tm1"), launch(ring, cell), gather(ring, cell), strict=True

@@ -10,7 +10,7 @@ import numpy as np
 
 from accel_rl.kernels import _native as native
 
-# hash of the results on x86-64 with and without AVX, and on aarch64
+# EXPECTED is the hash of the results on x86-64 (with and without AVX) and on aarch64.
 EXPECTED = "d00041e083bdf8076ab1f509c0886ed0"
 rng, digest = np.random.default_rng(1), hashlib.sha256()
 

@@ -1,5 +1,5 @@
 """A compiled convolution that is followed by a ReLU gives the results of the compiled convolution with a ReLU inside.
-Other tests compare the compiled convolutions with torch."""
+Other test files compare the compiled convolutions with torch."""
 
 import pytest
 import torch

@@ -35,7 +35,7 @@ def gradients(x, weight, bias, s, p):
     return out.detach(), w.grad, b.grad, x.grad, shade
 
 
-# (picture, output channels): the pictures of Mnih et al., of Stooke & Abbeel, and unusual sizes
+# (shape of a picture, output channels): as in Mnih et al., as in Stooke & Abbeel, and unusual shapes
 FIRST = [((4, 84, 84), 32), ((4, 104, 80), 16), ((4, 8, 8), 16), ((4, 21, 50), 48)]
 
 
@@ -132,7 +132,7 @@ NOT_ALL = {"impala": 9, "btr": 14, "hadamax": 4}
 @pytest.mark.parametrize("name", NETWORKS)
 def test_a_network_learns_nearly_what_it_does_by_the_library(name, monkeypatch):
     torch.manual_seed(0)
-    net = NETWORKS[name](4, 104, 80).eval()  # Train mode would change spectral norms.
+    net = NETWORKS[name](4, 104, 80).eval()  # In train mode, each forward pass would change the spectral norms.
     obs = torch.randint(0, 256, (64, 4, 104, 80), dtype=torch.uint8)
 
     def learned():

@@ -126,7 +126,7 @@ def test_stacks_that_are_not_gathered():
 def test_networks_are_the_same_with_it_and_without(name, monkeypatch):
     obs = made(6, 4, 104, 80, 16)[0]
     torch.manual_seed(0)
-    net = NETWORKS[name](4, 104, 80).eval()  # Train mode would change spectral norms.
+    net = NETWORKS[name](4, 104, 80).eval()  # In train mode, each forward pass would change the spectral norms.
     found = []
     for compiled in (True, False):
         if not compiled:

@@ -16,7 +16,7 @@ from tests.marks import slow
 from tests.test_architecture import FILES, imports, name_of
 
 NEEDS_TRITON = pytest.mark.needs("triton")
-MOST_REGISTERS = 64  # With 64 registers per thread, a multiprocessor runs 1,024 threads.
+MOST_REGISTERS = 64  # With 64 registers per thread, a GPU's multiprocessor runs 1,024 threads.
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ def test_frames_are_copied_16_bytes_at_a_time(tmp_path, monkeypatch):
     ptx = compiled(SOURCES[0], 80).asm["ptx"]
     assert re.search(r"ld\.global\.v2\.b64|ld\.global\.v4\.b32", ptx)
     assert re.search(r"st\.global\.v2\.b64|st\.global\.v4\.b32", ptx)
-    assert "fma.rn.f32" not in ptx  # Torch rounds the product and the sum.
+    assert "fma.rn.f32" not in ptx  # Torch rounds the product before it adds, which a fused operation does not.
 
 
 def test_every_kernel_is_listed():

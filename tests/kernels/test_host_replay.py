@@ -80,7 +80,7 @@ def test_draws_and_priorities_equal_those_of_plain_operations(ring, kind):
             same_batches(batch, want)
             # A few errors are NaN in a third of the batches. All errors are infinite in a seventh of the batches.
             error = torch.randn(len(batch.cell), generator=generator)
-            # A cell that was drawn twice has one error.
+            # A cell that was drawn twice has the same error both times.
             error = error[torch.unique(batch.cell, return_inverse=True)[1]]
             if step % 3 == 0:
                 error[torch.randn(error.shape, generator=generator) > 1.5] = float("nan")

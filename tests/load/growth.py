@@ -13,7 +13,7 @@ BLOCKS = 20
 T_95 = 2.101
 """Quantile 0.975 of Student's t distribution with BLOCKS - 2 degrees of freedom."""
 WARM_UP = 0.25
-"""Fraction of the first samples to ignore, while caches fill and the allocator reserves its first pages."""
+"""The first samples, this fraction of all, are ignored: caches fill, and the allocator reserves its first pages."""
 
 
 @dataclass

@@ -1,6 +1,6 @@
 """GPU streams, of which torch has only 32 per device, are owned by objects, and freed with them.
 
-Tested on a simulated GPU, and with `pytest -m gpu` on a real one.
+The tests run on a simulated GPU, and with `pytest -m gpu` on a real GPU.
 """
 
 import gc

@@ -1,4 +1,4 @@
-"""Energy of GPUs, read from a compiled stand-in for NVML. These tests need no GPU."""
+"""Energy of GPUs, read from a compiled stand-in for NVML. The tests need no GPU."""
 
 import shutil
 import subprocess

@@ -22,7 +22,7 @@ def nothing_said_yet(monkeypatch):
 
 @pytest.fixture
 def machine(monkeypatch, tmp_path):
-    """machine(cores, quota) fakes a machine with these allowed cores, and with a cgroup v2 quota unless it is None."""
+    """machine(cores, quota) fakes a machine that allows `cores`, with the cgroup v2 quota `quota` unless it is None."""
     real = hardware.cgroup_cpus
 
     def make(cores: set[int], quota: str | None = None) -> None:

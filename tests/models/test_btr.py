@@ -41,7 +41,7 @@ class WithoutPooling(BTRNet):
 
 
 def torchs(conv: Conv2d) -> nn.Conv2d:
-    """Return torch's spectrally normalized layer with the same weight and power-iteration vectors."""
+    """Return torch's spectrally normalized layer with the weight, bias and power-iteration vectors of `conv`."""
     other = nn.Conv2d(conv.in_channels, conv.out_channels, 3, padding=1)
     other.load_state_dict({"weight": conv.weight, "bias": conv.bias})
     other = spectral_norm(other)
@@ -56,7 +56,7 @@ def test_the_first_vectors_are_torchs():
     conv = Conv2d(16, 32, 3, 1, 1, with_relu=False, is_spectral=True)
     torch.manual_seed(3)
     norm = spectral_norm(nn.Conv2d(16, 32, 3, padding=1)).parametrizations.weight[0]
-    conv.spectral.iterate(conv.weight)  # torch's spectral_norm makes one power iteration at its construction.
+    conv.spectral.iterate(conv.weight)  # torch's spectral_norm() makes one power iteration when it is called.
     torch.testing.assert_close(conv.spectral.u, norm._u)
     torch.testing.assert_close(conv.spectral.v, norm._v)
 

@@ -21,8 +21,8 @@ from accel_rl.training.learner import build_algorithm
 @pytest.mark.parametrize(
     ("network", "parameters", "features"),
     [
-        # Numbers of weights and biases of each layer, for observations of 4 x 104 x 80.
-        # The convolutions' outputs are 25 x 19, 12 x 9 and in DQNNet 12 x 9.
+        # Sums of the numbers of parameters of each layer. Observations have 4 x 104 x 80 numbers.
+        # The first convolution returns 25 x 19 numbers per channel, and the last convolution 12 x 9.
         (A3CNet, 4112 + 8224 + 256 * (32 * 12 * 9 + 1), 256),
         (DQNNet, 8224 + 32832 + 36928 + 512 * (64 * 12 * 9 + 1), 512),
     ],
@@ -86,11 +86,11 @@ def test_a_layer_norm_stands_before_or_after_each_relu(place):
     assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in net.parameters())
 
 
-# Padding (left, right, top, bottom) of each layer by TensorFlow's SAME, which gives ceil(size / stride) outputs.
+# Padding (left, right, top, bottom) of each convolution for TensorFlow's SAME: ceil(size / stride) rows and columns.
 SAME = {
-    (84, 84): [(2, 2, 2, 2), (1, 2, 1, 2), (1, 1, 1, 1)],  # 84 -> 21 -> 11 -> 11
-    (104, 80): [(2, 2, 2, 2), (1, 1, 1, 1), (1, 1, 1, 1)],  # 104 x 80 -> 26 x 20 -> 13 x 10
-    (83, 86): [(3, 3, 2, 3), (1, 1, 1, 2), (1, 1, 1, 1)],  # 83 x 86 -> 21 x 22 -> 11 x 11
+    (84, 84): [(2, 2, 2, 2), (1, 2, 1, 2), (1, 1, 1, 1)],  # sizes 84 x 84 -> 21 x 21 -> 11 x 11 -> 11 x 11
+    (104, 80): [(2, 2, 2, 2), (1, 1, 1, 1), (1, 1, 1, 1)],  # sizes 104 x 80 -> 26 x 20 -> 13 x 10 -> 13 x 10
+    (83, 86): [(3, 3, 2, 3), (1, 1, 1, 2), (1, 1, 1, 1)],  # sizes 83 x 86 -> 21 x 22 -> 11 x 11 -> 11 x 11
 }
 
 

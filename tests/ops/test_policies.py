@@ -11,7 +11,7 @@ N = 20_000
 
 
 def uniform(n: int = N) -> torch.Tensor:
-    # torch.rand returns multiples of 2^-24, as the samplers' random numbers are.
+    # Like the samplers' random numbers, those of torch.rand are multiples of 2^-24.
     return torch.rand(n, generator=torch.Generator().manual_seed(0))
 
 

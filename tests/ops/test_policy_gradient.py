@@ -65,7 +65,7 @@ def slow_surrogate(ratio, advantage, clip):
 
 
 def test_the_surrogate_and_its_gradient_are_those_of_the_smaller_term():
-    """The cells have no ratio of 0.8 or 1.2 (the clip bounds), where the derivative is not unique."""
+    """No tested ratio is one of the clip bounds 0.8 and 1.2, at which the derivative is not unique."""
     cells = [
         (ratio, advantage)
         for ratio in (0.0, 0.5, 0.79, 0.81, 0.9, 1.0, 1.1, 1.19, 1.21, 1.5, math.inf)

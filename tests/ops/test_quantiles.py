@@ -31,7 +31,7 @@ def test_the_loss_and_its_slope_are_those_of_all_pairs(kappa):
         N, Z, M = (int(torch.randint(1, most, (), generator=g)) for most in (9, 40, 40))
         scale, shift = 10 ** float(torch.randn((), generator=g)), 100 * float(torch.randn((), generator=g))
         target, quantiles = (scale * torch.randn(N, n, generator=g) + shift for n in (M, Z))
-        if seed % 3 == 0:  # Rounding makes many quantiles equal to targets.
+        if seed % 3 == 0:  # After rounding, many quantiles equal a target.
             target, quantiles = target.round(), quantiles.round()
         tau = midpoints(Z, target.device).expand(N, Z) if seed % 2 else torch.rand(N, Z, generator=g)
         x = quantiles.clone().requires_grad_()

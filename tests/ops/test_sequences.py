@@ -19,7 +19,7 @@ def test_values_are_rescaled_by_pohlen_et_al(epsilon):
     inverse = np.array([oracle.unscaled(v, epsilon) for v in x[:60].tolist()])
     np.testing.assert_allclose(unscaled(x[:60].double(), epsilon).numpy(), inverse, rtol=1e-9, atol=1e-12)
     torch.testing.assert_close(unscaled(rescaled(x.double(), epsilon), epsilon), x.double(), rtol=1e-9, atol=1e-10)
-    # The paper's formula of the inverse would lose digits in float32.
+    # In float32, the formula of Pohlen et al. for the inverse of the rescaling would lose digits.
     torch.testing.assert_close(unscaled(x, epsilon), unscaled(x.double(), epsilon).float(), rtol=2e-6, atol=1e-6)
 
 

@@ -36,7 +36,7 @@ def test_adam_equals_torch():
 
 
 def test_radam_equals_torch():
-    """The steps include the first five, in which RAdam does not divide by the root of the second moment."""
+    """The first five compared steps are those in which RAdam does not divide by the root of the second moment."""
     ours, theirs = trajectories(lambda n: RAdam(n, epsilon=1e-5), lambda p: torch.optim.RAdam(p, 1e-2, eps=1e-5))
     torch.testing.assert_close(ours, theirs, atol=1e-6, rtol=1e-5)
 
@@ -57,7 +57,8 @@ def test_rmsprop_with_epsilon_inside_by_hand():
 
 
 def test_adam_with_epsilon_beside_the_uncorrected_root():
-    """The test computes appendix A's formula in float64. The two forms of epsilon differ most at Adam's first steps."""
+    """The test computes the formula of Stooke & Abbeel 2018, appendix A, in float64. Epsilon beside the uncorrected
+    root differs most from epsilon beside the corrected root at Adam's first steps."""
     g = torch.Generator().manual_seed(0)
     data, theirs = torch.ones(8), torch.ones(8, dtype=torch.float64)
     hat, usual = Adam(8, epsilon=1e-5, epsilon_hat=True), Adam(8, epsilon=1e-5)
@@ -106,7 +107,7 @@ OPTIMIZERS = {
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_a_slice_updates_like_the_whole(name):
-    """Optimizers of slices that begin at multiples of ALIGNMENT give the same bits as one optimizer of the vector."""
+    """Optimizers of slices that begin at multiples of ALIGNMENT give the same bits as an optimizer of all numbers."""
     n, cut = 10 * ALIGNMENT + 7, 6 * ALIGNMENT
     grad = torch.randn(n, generator=torch.Generator().manual_seed(0))
     whole, parts = torch.zeros(n), torch.zeros(n)

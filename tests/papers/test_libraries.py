@@ -1,4 +1,4 @@
-"""Our files of libraries' scores equal the originals, and runs are compared with scores of their algorithm."""
+"""Our files of other libraries' scores equal the published files. A run is compared with scores of its algorithm."""
 
 from dataclasses import replace
 

@@ -51,7 +51,7 @@ def plan(tmp_path, monkeypatch, capsys):
     return printed
 
 
-# Tests of these sweeps are slow, and their kinds of runs also occur in other sweeps.
+# Tests of the sweeps in SLOW are slow tests: the kinds of runs in these sweeps also occur in other sweeps.
 SLOW = {f"stooke:figure_{i}" for i in (3, 4, 5, 10, 11, 12)} | {"stooke:appo", "stooke:a3c"}
 SLOW |= {f"daley:table_{i}" for i in (2, 3, 4)}
 

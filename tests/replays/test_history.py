@@ -68,7 +68,7 @@ def test_a_checkpoint_writes_what_is_new(tmp_path, monkeypatch):
         assert all(now[name] == before[name] for name in now if name in before)  # nothing is written twice
         written.append(len(set(now) - set(before)))
         rows = sum(int(n.split("-")[2]) - int(n.split("-")[1]) for n in now)
-        # The files contain at most the ring's rows, 7 more at each end, and 2 rollouts of the other checkpoint.
+        # Besides the ring's rows, files may have a segment (7 rows) at each end, and 2 rollouts of another checkpoint.
         assert rows <= ROWS + 2 * 7 + 2 * T
     assert max(written) <= 2
 
@@ -77,7 +77,8 @@ def test_a_checkpoint_writes_what_is_new(tmp_path, monkeypatch):
 def test_rows_are_saved_as_they_were_when_the_checkpoint_began(tmp_path, monkeypatch, steps):
     """After a checkpoint has begun, training continues until all rows of the ring are overwritten.
 
-    Meanwhile, the checkpoint writer writes nothing, a part after every third rollout, or a part after each rollout.
+    While training continues, the checkpoint writer writes nothing, a part after every third rollout, or a part after
+    each rollout.
     """
     monkeypatch.setattr(replay_module, "SEGMENT_BYTES", 7 * B * (6 + 8))
     monkeypatch.setattr("accel_rl.checkpoints.writer.AHEAD", 2)

@@ -31,7 +31,7 @@ def empty(sims: Simulators, kind: str, device: str, n: int = 3, rows: int = 40) 
     if kind != "prioritized":
         return Replay(ring, Uniform(ring, 3, kind == "uniform"))
     prioritized = Prioritized(ring, 3, 0.6, 0.4)
-    prioritized.tree = SumTree(ring.L * B, device, GPU_FANOUT)  # Equal fanouts give equal sums on GPU and CPU.
+    prioritized.tree = SumTree(ring.L * B, device, GPU_FANOUT)  # Sum trees of equal fanout have equal rounding errors.
     return Replay(ring, prioritized)
 
 
@@ -51,7 +51,12 @@ def same(host, there) -> None:
         assert b.device.type == "sim" and torch.equal(a, b.cpu()), name
 
 
-RINGS = [(1, 1, False), (3, 4, False), (1, 4, True), (3, 1, True)]  # Two parameters take each pair of values once.
+RINGS = [
+    (1, 1, False),
+    (3, 4, False),
+    (1, 4, True),
+    (3, 1, True),
+]  # RINGS has each pair of values of two parameters once.
 OTHER_RINGS = [case for case in itertools.product((1, 3), (1, 4), (False, True)) if case not in RINGS]
 
 
@@ -90,7 +95,7 @@ def test_draws_and_priorities_equal_those_on_the_host(gpu, kind, dies):
             there.update(b, b.r_t + 0.3)
 
 
-# Rollouts on the host are tested with one kind of draws only, because `append` is the same for all kinds.
+# A rollout that is on the host (from_host) is appended by the same code for all kinds of draws, so one kind is tested.
 WAITS = [*((kind, 0.2, False) for kind in KINDS), ("uniform", 0.2, True)]
 OTHER_WAITS = [case for case in itertools.product(KINDS, (0.0, 0.2), (False, True)) if case not in WAITS]
 
@@ -237,7 +242,7 @@ def test_a_checkpoint_goes_from_device_to_device(gpu, kind):
     there.load_state_dict(replay.state_dict())
     for each in (replay, there):
         each.append(rollout)
-    cell = replay.sample(N).cell  # A GPU and a CPU would draw different cells.
+    cell = replay.sample(N).cell  # drawn once: a GPU and a CPU would draw different cells
     same(replay.ring.batch(cell), there.ring.batch(cell.to(gpu)))
     if kind == "prioritized":
         trees = (each.selection.tree.levels for each in (replay, there))

@@ -74,7 +74,8 @@ def check(ring, sims, cell):
 @pytest.mark.parametrize("case", CASES, ids=str)
 @pytest.mark.parametrize("seed", [0, 1])
 def test_sequences_are_those_of_the_episodes(case, seed):
-    """Episodes end by termination, time limits or lost worker processes. The ring is overwritten twice."""
+    """Episodes end by termination, time limits or lost worker processes. All rows of the replay's ring are
+    overwritten twice."""
     sims = Simulators(B, T, seed, **case)
     ring, seen, cuts = ring_of(sims), set(), 0
     for k, r in rollouts(sims, 3 * ROWS // T):

@@ -27,7 +27,7 @@ def test_the_interquartile_mean_drops_a_quarter_at_each_end(n):
 
 def test_runs_of_a_game_with_more_seeds_weigh_less():
     """Four runs of one game weigh 1/8 each, and one run of another game 1/2. The interquartile mean omits the two
-    lowest."""
+    lowest scores."""
     scores = {"many": np.array([0.0, 1.0, 2.0, 3.0]), "one": np.array([10.0])}
     assert weights(scores) == pytest.approx([1 / 8] * 4 + [1 / 2])
     assert iqm(flat(scores), weights(scores)) == pytest.approx((2 / 8 + 3 / 8 + 10 / 2) / (1 / 8 + 1 / 8 + 1 / 2))
@@ -55,7 +55,6 @@ def test_statistics_by_their_definitions(counts):
     ]
     assert middle == pytest.approx(sum(w * x for x, w in inner) / sum(w for _, w in inner))
     twice = statistics(np.stack([flat(scores), 2 * flat(scores)]), scores)
-    # One call of statistics() computes two samples of scores.
     assert twice[0] == pytest.approx([median, middle, mean, gap, *shares])
 
 

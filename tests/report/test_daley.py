@@ -48,7 +48,7 @@ def test_tables_1_to_3_are_hours_percent_and_speed_up(tmp_path):
 def test_the_random_steps_that_fill_the_replay_take_no_time(tmp_path):
     """The paper measures training time from t = 1, when random steps have filled the replay.
 
-    In this run, random steps are four times as fast as training steps.
+    In the tested run, random steps are four times as fast as training steps.
     """
     config = daley.table_1(1, "standard")
     slow, past = 250.0, config.env_steps - 50_000

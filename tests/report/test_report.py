@@ -47,7 +47,7 @@ class Page(html.parser.HTMLParser):
             self._rows.append([])
         if tag in ("td", "th"):
             self._cell = ""
-        if tag == "td":  # Phones show `data-column` before the cell.
+        if tag == "td":  # Phones show the attribute `data-column` before the cell.
             assert attrs["data-column"] == self._rows[0][len(self._rows[-1])]
 
     def handle_endtag(self, tag):

@@ -72,7 +72,7 @@ def test_the_revision_is_that_of_accel_rl_or_else_of_the_users_files():
 
 
 def test_parts_of_a_run():
-    """A launch counts until the env steps at which a later launch resumes the run."""
+    """A launch's part of a run ends at the env steps at which a later launch has resumed the run."""
     begins = [{"env_steps": n} for n in (0, 50, 50, 20, 80)]
     assert list(launches.parts(begins, 100)) == [(0, 0, 20), (3, 20, 80), (4, 80, 100)]
     assert list(launches.parts(begins, 80)) == [(0, 0, 20), (3, 20, 80)]

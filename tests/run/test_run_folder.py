@@ -171,8 +171,8 @@ def test_a_users_class_that_is_missing_names_the_folder_of_the_run(tmp_path, mon
 
 
 def test_a_run_that_is_refused_late_leaves_no_folder(tmp_path, capsys, monkeypatch):
-    """The run needs more shared memory than `ulimit -f` allows, which fails only when the memory is allocated."""
-    monkeypatch.chdir(tmp_path)  # A run in a repository would save its uncommitted changes.
+    """The run needs more shared memory than `ulimit -f` allows, so that only the allocation of the memory fails."""
+    monkeypatch.chdir(tmp_path)  # In a Git repository, the run would save uncommitted changes.
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 18, before[1]))
     try:

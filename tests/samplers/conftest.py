@@ -89,7 +89,7 @@ def make_sampler(
 
 
 def digest(sampler, agent, rollouts):
-    """Collect `rollouts` rollouts. Returns their SHA-256 digest, and the number of episodes that ended."""
+    """Return the SHA-256 digest of the sampler's next `rollouts` rollouts, and the number of ended episodes."""
     return digest_of(sampler.collect(agent) for _ in range(rollouts))
 
 

@@ -78,7 +78,7 @@ def assert_same_rollouts(env: EnvConfig, rollouts: int, reset: str = "immediate"
 EIGHT = ("asterix", "breakout", "freeway", "montezuma_revenge", "ms_pacman", "pong", "robotank", "seaquest")
 
 
-QUICK = ("montezuma_revenge",)  # The quick tests of tests/emulator/device cover all eight.
+QUICK = ("montezuma_revenge",)  # Quick tests in tests/emulator/device play all EIGHT games.
 
 
 @pytest.mark.parametrize("game", [g if g in QUICK else slow(g) for g in EIGHT])

@@ -115,18 +115,18 @@ def test_state_goes_through_a_checkpoint():
     want = [whole.add(r) for r in rollouts]
     for r in rollouts[:2]:
         first.add(r)
-    for r in random_rollouts(4, 3):  # Loading the state must discard these rollouts.
+    for r in random_rollouts(4, 3):  # load_state_dict must discard the random rollouts.
         second.add(r)
     state = decode(*encode(first.state_dict()))
     for r in rollouts[2:5]:
-        first.add(r)  # These rollouts must not change the saved state.
+        first.add(r)  # Rollouts after state_dict() must not change `state`.
     second.load_state_dict(state)
     assert [second.add(r) for r in rollouts[2:]] == want[2:]
     assert second.count == whole.count and second.recent == whole.recent
 
 
 def test_small_rewards_do_not_drown():
-    """In float32, 2**24 + 1 + 1 would be 2**24."""
+    """A sum of rewards in float32 would round 2**24 + 1 + 1 to 2**24."""
     layout = rollout_layout(SPEC, 3, 1)
     r = RolloutArrays.of({k: np.zeros(s, d) for k, (d, s) in layout.items()}, 1)
     r.valid[:] = True

@@ -40,7 +40,7 @@ def test_an_environment_stays_within_its_bound(game: str, reset: str, frame: str
     limit = bound(make_spec(env, True), 5, reset)
     assert few <= limit.worker + limit.emulator
     assert many - few <= limit.emulator * 4
-    if backend == "ale":  # The bound for ale-py is at most the measured memory / 0.3.
+    if backend == "ale":  # The bound is at most 1 / 0.3 of the memory that ale-py uses.
         assert 0.3 * limit.emulator * 4 < many - few
 
 

@@ -39,7 +39,7 @@ KINDS = {
 @dataclass(frozen=True)
 class Options:
     schedules: Count = 1_000
-    """Number of schedules (simulated orders of events), in turns of each kind and memory model."""
+    """Number of schedules (simulated orders of events). Kinds of simulation and memory models alternate."""
     seed: int = 0
     """Seed of all schedules. The seed, the kind, the number and the commit determine a schedule."""
     only: str = ""

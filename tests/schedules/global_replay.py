@@ -84,7 +84,7 @@ class ReplayMessages:
         for life in itertools.count():
             try:
                 self._live(member, life, is_last=life >= lives - 1)
-            except RunError:  # The replay was lost, and the member is replaced.
+            except RunError:  # The member lost the replay, and is replaced.
                 if not self._is_disturbed:
                     raise
             else:

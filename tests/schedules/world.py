@@ -5,9 +5,10 @@ message) the scheduler chooses which actor continues, and may kill or freeze an 
 of the scheduler, so that a simulation can be repeated.
 
 Each cell (word of shared memory) has a list of all values that were stored. An actor's view contains, for each cell,
-the position of the oldest value that the actor may still read. A plain load may return this value or any newer one, so
-that an actor may see the stores of different cells out of order. Fences, events and messages pass the view of one actor
-to another. If `weak` is false, every load is an acquire and every store is a release, as on x86-64.
+the position of the oldest value that the actor may still read. A plain load may return the oldest value that is
+allowed, or any newer value, so that an actor may see the stores of different cells out of order. Fences, events and
+messages pass the view of one actor to another. If `weak` is false, every load is an acquire and every store is a
+release, as on x86-64.
 """
 
 import random

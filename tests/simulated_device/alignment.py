@@ -2,7 +2,7 @@
 
 cuBLAS and cuDNN choose slower kernels for operands that do not begin at a multiple of 16 bytes. CUDA's allocator
 returns addresses that are multiples of 512, so that an operand's offset in its allocation determines the alignment. The
-simulation records this offset, not the host's address.
+simulation records an operand's offset, not the address on the host.
 """
 
 from collections.abc import Iterator, Sequence

@@ -127,7 +127,7 @@ class Generator(metaclass=_Kind):
 
 
 defaults = tuple(DeviceGenerator(index) for index in range(streams.COUNT))
-"""The default generators, as torch.cuda.default_generators. `torch.manual_seed` seeds them, too."""
+"""The default generators of the simulated devices, which `torch.manual_seed` seeds."""
 
 
 capturing: set[tuple[int, int]] = set()

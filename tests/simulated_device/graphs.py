@@ -100,13 +100,13 @@ class CUDAGraph:
         self._undo, self._states, self._streams, self._seen = [], [], [], {}
 
     def join(self, stream: Stream) -> None:
-        """Capture the operations of another stream, too."""
+        """Let the graph also capture the operations of `stream`."""
         if stream.capture is not self:
             stream.capture = self
             self._streams.append(stream)
 
     def fail(self, error: str) -> None:
-        """Raise RuntimeError(error). The end of the capture will fail, too."""
+        """Raise RuntimeError(error). `capture_end` will also raise the error."""
         self._error = error
         raise RuntimeError(error)
 
@@ -210,7 +210,7 @@ class graph:
             raise
 
     def __exit__(self, *_: object) -> None:
-        self._graph.capture_end()  # As in torch, the stream stays current if this fails.
+        self._graph.capture_end()  # If capture_end fails, the stream stays current, as in torch.
         streams.thread.leave(self._before)
 
 

@@ -86,7 +86,7 @@ def _synchronize(device: Any = None, /) -> None:
 def _backward(run: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(run)
     def backward(*args: Any, **kwargs: Any) -> Any:
-        # This attribute creates the state of the calling thread, which makes the backward pass run in this thread.
+        # Reading `device` creates the state of this thread, which makes the backward pass run in this thread.
         _ = streams.thread.device
         return run(*args, **kwargs)
 

@@ -140,8 +140,8 @@ mode."""
 
 
 def _cuda_endAllocateToPool(device: int, pool: tuple[int, int]) -> None:
-    """Check that the memory pool is in recording mode. As in torch, the pool of page-locked memory stays in this
-    mode."""
+    """Check that the memory pool is in recording mode. As in torch, the pool of page-locked memory stays in
+    recording mode."""
     if pool not in recording_pools:
         raise RuntimeError("endAllocatePool: not currently recording to mempool_id")
 

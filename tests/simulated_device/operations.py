@@ -44,7 +44,7 @@ class _Plan:
         name = schema.name
         self.is_collective = collectives.is_collective(name)
         written = [i for i, a in enumerate(schema.arguments) if a.alias_info is not None and a.alias_info.is_write]
-        if self.is_collective:  # Collectives' schemas declare no writes.
+        if self.is_collective:  # torch does not declare that collectives write.
             written = [0]
         self.written = tuple(i for i in written if not schema.arguments[i].kwarg_only)
         self.written_names = tuple(schema.arguments[i].name for i in written if schema.arguments[i].kwarg_only)

@@ -1,7 +1,7 @@
 """Simulated streams and events, whose order is computed by vector clocks, and unfinished copies to the host.
 
-Each stream has a vector clock with one number (epoch) for every other stream.
-All work of the other stream up to this epoch is done before the stream's next operation.
+Each stream has a vector clock with one number (epoch) for every other stream: the work of the other stream up to the
+epoch in the clock is done before the stream's next operation.
 A stream's epoch is incremented whenever another stream or the host may synchronize with the stream.
 """
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 COUNT = 2
 POOL = 32
-DEVICES = [torch.device("cpu")] * COUNT  # `install` sets sim:0 and sim:1 here.
+DEVICES = [torch.device("cpu")] * COUNT  # `install` replaces the entries by sim:0 and sim:1.
 Clock = dict[int, int]
 
 busy = threading.RLock()
@@ -187,7 +187,7 @@ class Event:
         return True."""
         if self.clock is None:
             return True
-        if not busy.acquire(blocking=False):  # Another thread runs a collective.
+        if not busy.acquire(blocking=False):  # Another thread, which runs a collective, holds the lock.
             return False
         busy.release()
         self._asked, asked = True, self._asked

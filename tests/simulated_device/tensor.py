@@ -142,7 +142,8 @@ def _rebuild(host: Tensor, device: str, requires_grad: bool, is_parameter: bool)
 def in_parts(*tensors: Tensor) -> None:
     """Declare that streams simultaneously access different parts of these tensors' memory.
 
-    The simulation does not check the order of such accesses, because it does not know which part an index reads.
+    The simulation does not check the order of accesses to these tensors, because it does not know which part an index
+    reads.
     """
     for tensor in tensors:
         if isinstance(tensor, DeviceTensor):

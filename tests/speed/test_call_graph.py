@@ -54,7 +54,9 @@ def test_memory_outlives_those_who_made_it():
     with CallRecorder() as recorder:
         call(compiled(), "copy", y.nbytes, torch.full_like(y, 3.0), y)
     y.zero_()
-    torch.full_like(y, 7.0)  # This tensor would overwrite the recorded tensor if the latter's memory were free.
+    torch.full_like(
+        y, 7.0
+    )  # A new tensor would overwrite the recorded tensor if the recorded tensor's memory were free.
     calls = recorder.graph(compiled())
     calls.settle([])
     calls.run(0)

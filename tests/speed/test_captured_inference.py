@@ -48,7 +48,7 @@ def play(agent, n=6, between=lambda agent, i: None, groups=2, **options):
 
 @pytest.fixture
 def called(monkeypatch):
-    """called(make, ...) checks that the rollouts of the agent make() are equal with and without replays."""
+    """called(make, ...) checks that the rollouts of the agent make() are equal with and without captured inference."""
 
     def both(make, **options):
         with monkeypatch.context() as patch:

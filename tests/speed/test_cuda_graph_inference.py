@@ -101,7 +101,7 @@ def recurrent_agent():
 
 OF_VALUES = [q_agent, dueling_agent, c51_agent, quantile_agent, data_efficient_agent, last_step_agent]
 AGENTS = [policy, noisy_agent, recurrent_agent, *OF_VALUES, padded_agent, hadamax_agent, btr_agent]
-# The quick cases omit Q-learning, which test_an_epsilon_that_changes and tests/gpu also test.
+# The fast tests omit the agents of Q-learning, which test_an_epsilon_that_changes and tests/gpu test.
 QUICK = [(policy, 1), (recurrent_agent, 2)]
 CASES = [(make, groups) for make in AGENTS for groups in (1, 2)]
 
@@ -179,7 +179,7 @@ def test_a_graph_keeps_what_it_reads_and_has_no_effect_when_captured(simulated_g
     graphs, out = CudaGraphs(torch.device("sim:0")), torch.zeros(3, device="sim:0")
 
     def captured():
-        local = torch.arange(3, device="sim:0")  # This tensor must stay alive as long as the graph.
+        local = torch.arange(3, device="sim:0")  # `local` must stay alive as long as the graph.
         return graphs.capture(lambda: out.add_(local))
 
     replay = captured()

@@ -10,8 +10,8 @@ from tests.gpu.runs import GPU, RUNS, build, cycles
 from tests.marks import slow
 
 WARM = 8  # Number of training cycles until all parts are captured as graphs.
-# Number of launches in a training cycle, without those of updates.
-# Launches copy a rollout, compute advantages, and sum up metrics, for example.
+# Maps each run to its number of launches in a training cycle, without the launches of updates.
+# The counted launches, for example, copy a rollout, compute advantages, and sum up metrics.
 CYCLE = {
     "a2c, pong": 7,
     "a2c, LSTM, pong": 7,

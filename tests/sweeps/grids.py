@@ -1,4 +1,4 @@
-"""Grids for the tests of sweeps. Most of their runs take one or two seconds."""
+"""Grids for the tests of sweeps. Most runs of the grids take one or two seconds."""
 
 from collections.abc import Sequence
 from dataclasses import replace

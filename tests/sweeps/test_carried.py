@@ -243,7 +243,7 @@ def test_a_translated_game_is_carried_to_an_empty_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "first"))
     file = translation.translation_file("pong")
     file.parent.mkdir(parents=True)
-    library = b"not a library"  # Only the digest and the owner of the file are checked.
+    library = b"not a library"  # The file need not be a library: only its digest and owner are checked.
     file.write_bytes(library + hashlib.sha256(library).digest())
     file.chmod(0o600)
     carried = opened(tmp_path / "out")

@@ -351,7 +351,7 @@ def test_a_stopped_sweep_continues_elsewhere_with_its_packed_checkpoints(ordinar
 def test_a_run_that_cannot_finish_gives_its_slot_to_one_that_can(tmp_path):
     """On one core, the sweep stops the first run, which cannot finish, and does not begin the second, similar run.
 
-    The short run finishes, and is copied to the folder of --carry. The sweep then ends, because no other run can
+    The short run finishes, and is copied to the folder of --carry. The sweep ends early, because no other run can
     finish.
     """
     out, folder, began = tmp_path / "out", tmp_path / "sweep", time.monotonic()

@@ -28,7 +28,7 @@ def test_a_run_in_idle_time_has_the_lowest_share_of_the_cores(tmp_path):
         if session.exists() and session.read_text():
             wait_for(lambda: session.read_text().split()[-2:] == ["nice", "19"])
             assert Path("/proc/self/autogroup").read_text().split()[-1:] != ["19"]
-    finally:  # On a busy machine, the run would get no time to stop.
+    finally:  # Kill the run: on a busy machine, it would get no time to stop.
         for p in tree(process.pid):
             p.kill()
         process.communicate()

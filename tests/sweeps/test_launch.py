@@ -40,7 +40,7 @@ def test_each_combination_runs_once_on_its_own_cores_and_failed_scripts_are_resu
     assert (folder / "lr=1e-4,seed=1" / "log.txt").read_text() == "1e-4 1 1 ''\nno luck\n"
     assert (
         launch(["--resume", str(folder), "--retries", "1"]) == 0
-    )  # The second start of these scripts fails, and the third succeeds.
+    )  # The second start of the failed scripts fails again, and the third succeeds.
     starts = {run.name: (run / "starts").read_text() for run in folder.iterdir() if run.is_dir()}
     assert starts == {"lr=1e-3,seed=0": "x", "lr=1e-3,seed=1": "xxx", "lr=1e-4,seed=0": "x", "lr=1e-4,seed=1": "xxx"}
     capsys.readouterr()

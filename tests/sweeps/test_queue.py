@@ -38,7 +38,7 @@ def test_the_largest_begin_first_and_others_fill_what_is_left():
 
 def test_a_run_that_waits_keeps_smaller_ones_out_of_its_slot_alone():
     sizes, here = queue(a=1, b=1, big=4), slots(1, 4)
-    in_use = [here[Size(4)][0], here[Size(1)][5]]  # GPUs 0-3, and GPU 5
+    in_use = [here[Size(4)][0], here[Size(1)][5]]  # Runs use the GPUs 0-3 and 5.
     # The run `big` reserves GPUs 4-7, of which only GPU 5 is in use.
     assert starts(["a", "b", "big"], sizes, here, in_use) == []
     found = starts(["a", "b", "big"], sizes, here, in_use[:1])

@@ -122,7 +122,7 @@ def watched(process: Forked, until=lambda: False) -> list[dict[str, tuple[int, .
                 line, now = p.cmdline(), p.cpu_affinity()
                 if "resume" in line:
                     given = tuple(int(c) for c in line[line.index("--cores") + 1 :])
-                    # A run pins itself to single cores for a moment.
+                    # A run that starts pins itself to single cores for a moment.
                     assert set(now) <= set(given)
                     look[Path(line[line.index("resume") + 1]).name] = given
         looks.append(look)
@@ -269,7 +269,7 @@ def test_ranks_take_the_cores_of_their_slot(tmp_path):
 
 def test_a_child_of_another_parent_leaves_at_once():
     with pytest.raises(SystemExit) as e:
-        child([str(os.getpid()), "", "nowhere"])  # os.getpid() is not the parent's id.
+        child([str(os.getpid()), "", "nowhere"])  # os.getpid() is the id of this process, not of its parent.
     assert e.value.code == 128 + signal.SIGTERM
 
 

@@ -87,7 +87,7 @@ def test_a_damaged_file_is_refused(tmp_path):
 @pytest.mark.parametrize("name", ["MANIFEST.json", "state.json", "state.safetensors"])
 def test_a_damaged_best_network_does_not_end_the_run(tmp_path, name):
     """If the best network's files are damaged, new networks are compared with the previous best one."""
-    # The run has a checkpoint, from which it could be resumed.
+    # Let the run have a checkpoint at 1 env step.
     (tmp_path / "checkpoints" / f"{1:012d}").mkdir(parents=True)
     best = BestAgent(RunFolder(tmp_path))
     assert best.note(1, of(1.0), state(1.0)) and best.note(2, of(5.0), state(5.0))

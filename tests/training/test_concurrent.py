@@ -26,7 +26,7 @@ from accel_rl.training.build_trainer import build_trainer
 from tests.marks import slow
 from tests.samplers.conftest import SMALL
 
-C, T, B = 96, 6, 8  # Env steps of a period, time steps of a rollout, and the number of environments.
+C, T, B = 96, 6, 8  # C env steps in a period, T time steps in a rollout, B environments.
 
 
 def config(
@@ -171,7 +171,7 @@ def test_the_training_intensity_is_that_of_the_steps_that_were_taken(trainer, sc
     late = C if schedule == "concurrent" else 0
     wanted = (steps - began) * 2.0 / 16
     assert abs(updates - wanted) <= 1 + late * 2.0 / 16, (updates, wanted)
-    # The transitions trained on, and those that are still due, are together exactly the intensity times the env steps.
+    # Trained transitions plus those that are due later are exactly the intensity (2) times the env steps.
     if schedule == "concurrent":
         algo = t.learner.algo
         assert updates * 16 + algo.budget.transitions == 2.0 * (steps - began)

@@ -69,7 +69,7 @@ def test_the_rule_by_steps_does_not_favour_short_episodes():
         return z_of_ratio(np.array([sum(s) for s in scores]), np.array([len(s) for s in scores]))
 
     assert abs(z(by_rule)) < 3.5
-    assert z(by_dropping) < -6  # The biased rule is detected.
+    assert z(by_dropping) < -6  # The z value reveals the bias of `drop_unfinished`.
 
 
 def test_the_rule_by_episodes_favours_none():
@@ -140,5 +140,5 @@ def test_the_shorter_time_limit_counts():
     [(1_000_000, 1_500_000, 125_000), (250_000, 1_010_000, 31_250), (1_000_000, 80_000, 10_000), (10**6, 4, 1)],
 )
 def test_all_evaluations_of_a_run_have_one_size(interval, env_steps, steps):
-    """The evaluation at the end of a run has the usual size, even if the previous one was few env steps earlier."""
+    """The evaluation at a run's end has the size of all other evaluations, even if few env steps precede it."""
     assert EvaluationConfig(interval=interval).size(env_steps) == steps

@@ -230,8 +230,8 @@ def parameters(network):
 def test_updates_begin_at_the_start_and_the_target_is_copied_in_intervals(open_trainer, case):
     """The target network is copied when env steps reach a multiple of the interval.
 
-    The copy is made before a training cycle's updates, or with --schedule concurrent (Daley & Amato 2021) at the end of
-    a period. The number of updates follows from the training intensity (Stooke & Abbeel 2018, section 5).
+    The target network is copied before a training cycle's updates, or with --schedule concurrent (Daley & Amato 2021)
+    at the end of a period. The number of updates follows from the training intensity (Stooke & Abbeel 2018, section 5).
     """
     algorithm, changes, _ = CASES[case]
     concurrent = case.endswith("concurrent")

@@ -22,7 +22,7 @@ def test_a_signal_asks_for_the_end(number):
 def test_a_second_ctrl_c_does_not_wait():
     before = signal.getsignal(signal.SIGINT)
     with pytest.raises(KeyboardInterrupt), StopRequest() as stop:
-        os.kill(os.getpid(), signal.SIGTERM)  # A program that forwards Ctrl-C may send SIGTERM.
+        os.kill(os.getpid(), signal.SIGTERM)  # Programs that forward Ctrl-C may send SIGTERM too.
         os.kill(os.getpid(), signal.SIGINT)
         assert stop.exit_code == 143
         os.kill(os.getpid(), signal.SIGINT)

@@ -9,7 +9,7 @@
 // | FE     8 KB   2 x 4 KB               none: A13 of the 16-bit program counter chooses
 // | DPC   10 KB   2 x 4 KB, 2 KB data    $1FF8 $1FF9; a chip at $1000-$107F: dpc.h
 //
-// Except in FE cartridges, each of four slices of 1 KB is mapped to a part of the ROM, and a fetch is one look-up.
+// Except in FE cartridges, `slice` maps each of the four slices of $1000-$1FFF (1 KB each) to an offset in the ROM:
 // | byte = rom[slice[address >> 10 & 3] + (address & 0x3FF)]
 #pragma once
 #include "dpc.h"

@@ -21,7 +21,7 @@ namespace accel {
 constexpr i32 LINE_CYCLES = 76;
 constexpr i32 NTSC_LAST_LINE = 290, PAL_LAST_LINE = 342;
 constexpr u32 MOST_INSTRUCTIONS = 25000;
-// If a program never ends its frame, `cycle` restarts after MOST_CYCLES, so that it does not overflow.
+// If a program never ends its frame, a new frame begins after MOST_CYCLES CPU cycles, so that `cycle` cannot overflow.
 constexpr i32 MOST_CYCLES = 1 << 26;
 
 struct State {
@@ -39,14 +39,14 @@ struct State {
 };
 static_assert(sizeof(State) < 1024, "one environment's state stays under 1 KB");
 
-// Returns whether a paddle's capacitor has reached its threshold, after a time in proportion to the paddle's
+// Returns whether a paddle's capacitor is charged up to the threshold, which takes a time in proportion to the paddle's
 // resistance.
 HD bool paddle_ready(const State& s, u32 i) {
     if (s.tia.dumped || s.paddle[i] < 0) return false;
     return s.cycle - s.tia.dump_cycle > i32(1.6e-8 * s.paddle[i] * 1.19e6);
 }
 
-// INPT4 and INPT5 are low while the players' fire buttons are pressed. A real TIA latches these inputs if bit 6 of
+// INPT4 and INPT5 are low while the players' fire buttons are pressed. A real TIA latches INPT4 and INPT5 if bit 6 of
 // VBLANK is set, but ale-py ignores this bit.
 HD u8 fire_input(const State& s, u32 port) { return s.fire[port] ? 0 : 0x80; }
 
@@ -66,7 +66,7 @@ HD void write_inputs(Tia& t, u8 value, i32 cycle) {
     t.dumped = value >> 7;
 }
 
-// Starts a frame: subtracts the last frame's cycles from all stored times.
+// Starts a frame: subtracts the CPU cycles of the last frame from all stored times, which count from the frame's start.
 HD void begin_clocks(State& s, i32 last_line) {
     const i32 cycles = s.cycle, clocks = 3 * s.cycle;
     const i32 phase = line_clock(s.tia, clocks);
@@ -116,7 +116,7 @@ struct Console {
         s.bus = value;
     }
 
-    // A TIA read drives only the two highest bits, and the other bits keep the last value on the bus.
+    // A read of a TIA register sets only bits 7 and 6 of the bus, whose other bits keep their last values.
     HD u8 read_tia(u32 reg) {
         const u8 noise = s.bus & 0x3F;
         if (reg < 8) {
@@ -166,7 +166,7 @@ struct Console {
 
     HD void start_frame() { begin_clocks(s, last_line); }
 
-    // Resets the console as a power cycle does, but keeps the RAM. `timer` is the value of the RIOT's timer afterwards.
+    // Resets the console as a power cycle does, but keeps the RAM. The RIOT's timer is set to `timer`.
     HD void reset(u8 timer) {
         s.cycle = 0;
         s.bus = 0;

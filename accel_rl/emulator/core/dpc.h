@@ -10,7 +10,7 @@
 // | window   opens when the counter's low byte equals the top, closes when it equals the bottom; checked before a read
 // | voice    the low byte is decremented at 15,750 Hz and restarts at the top; the window is open above the bottom
 //
-// As in ale-py, reads of $1018-$1037 return 0. A real DPC returns swapped, reversed or rotated data at these addresses.
+// As in ale-py, reads of $1018-$1037 return 0, although a real DPC returns swapped, reversed or rotated data.
 //
 // Reads of $1000-$107F and $1FC0-$1FFF, and writes to the cartridge, advance DPC's random number.
 #pragma once
@@ -38,7 +38,7 @@ HD void dpc_start(Dpc& d) {
     d.random = 7;
 }
 
-// A reset changes only the clock of DPC's three voices.
+// A reset of the console changes nothing in the DPC chip except the clock of the three voices.
 HD void dpc_reset(Dpc& d) {
     d.part = 0;
     d.voice_cycle = 0;

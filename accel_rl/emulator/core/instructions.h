@@ -2,8 +2,8 @@
 // | opcode  aaabbbcc     the table below, by opcode; modes name the place of the operand:
 // | IM immediate  ZP ZX ZY zero page  AB AX AY absolute  IX (zp,X)  IY (zp),Y      x: + 1 cycle when a page is crossed
 //
-// Indexed reads (AX, AY) take one more cycle if they cross a page of 256 bytes. Stores always take this cycle, which is
-// in their base count.
+// Indexed reads (AX, AY) take one more cycle if they cross a page of 256 bytes. The base count of an indexed store
+// includes one more cycle, because a store takes this cycle on any page.
 #pragma once
 #include "cpu.h"
 

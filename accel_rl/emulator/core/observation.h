@@ -235,7 +235,8 @@ struct Observer {
                             *const d = second.row(top + 2);
             const u8 *const m = first.row(top + 1), *const n = second.row(top + 1);
             const AreaRows from = y & 1 ? AreaRows{{c, d}, {m, n}, {a, b}} : AreaRows{{a, b}, {m, n}, {c, d}};
-            // Means halfway between two integers are then computed again in floats.
+            // Computes a line of the observation with integers. The loop below computes means that are halfway between
+            // two integers again, in floats.
             line ? line(from, out, halfway) : area_line(from, out, halfway);
             for (u32 word = 0; word < 2; word++)
                 for (u64 left = halfway[word]; left; left &= left - 1) {

@@ -11,9 +11,8 @@
 // | cycle  1 ........ 8 9 ....... 16 17 ...... 24 25 26 27 28
 // | INTIM  2            1            0            FF FE FD FC     after expiry it decreases every cycle ...
 //
-// The first read of INTIM after the timer's expiry makes the timer decrease every 8 cycles again, from the value that
-// was read. `read_offset` is the number of cycles from the expiry to this read. A read in the cycle of the expiry has
-// no such effect.
+// The first read of INTIM after the cycle of the timer's expiry makes the timer decrease every 8 cycles again, from the
+// value that was read. `read_offset` is the number of cycles from the expiry to the first read.
 #pragma once
 #include "types.h"
 

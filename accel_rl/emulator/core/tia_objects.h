@@ -10,8 +10,8 @@
 // | 7            0                        4, starting one pixel later
 //
 // A write to HMOVE at CPU cycle c of a scan line first moves every object right by 8 pixels, because the line begins
-// with a blank of 8 pixels. An object then moves left by one pixel per motion pulse, every 4 clocks. A late HMOVE (55
-// <= c < 75) moves objects only to the left, and an HMOVE with 20 < c < 55 moves no object.
+// with a blank of 8 pixels. After the move to the right, an object moves left by one pixel per motion pulse, every 4
+// clocks. A late HMOVE (55 <= c < 75) moves objects only to the left, and an HMOVE with 20 < c < 55 moves no object.
 #pragma once
 #include "tia.h"
 
@@ -63,7 +63,7 @@ HD u8 reset_position(i32 at, i32 latency) {
 }
 
 // If an object's position is reset during the motion pulses of an HMOVE, the new position may be unusual. Measurements
-// with HMOVE at cycles 3-6 and 8-39 found five such cases:
+// with HMOVE at CPU cycles 3-6 and 8-39 of a scan line found five unusual positions:
 // | object   HMOVE at   reset at cycle   position
 // | ball     3          9                5
 // | ball     3          10               6
@@ -79,9 +79,9 @@ HD i32 late_reset_position(u32 object, i32 cycle, i32 since_hmove) {
     return -1;
 }
 
-// If HMM0 changes from 7 to 6 in the 21st cycle after HMOVE, missile 0 draws stars. Until the next HMOVE, missile 0
-// then moves at the end of each scan line, in a cycle of four lines. Missile 0 is wide on one of the four lines, and
-// hidden on another.
+// If HMM0 changes from 7 to 6 in the 21st cycle after HMOVE, missile 0 draws stars. Until the next HMOVE, a missile 0
+// that draws stars moves at the end of each scan line, in a cycle of four lines. Missile 0 is wide on one of the four
+// lines, and hidden on another.
 // | line after the write   1       2       3    4
 // | pixels to the left     33      0       17   18
 // | missile 0              wide    hidden

@@ -161,7 +161,8 @@ HD_CALL void draw_until(Tia& t, const Picture& picture, i32 until) {
 // | 4 ... width+3  the beam is inside the old copy: its next 11 clocks are still drawn
 // | others         the old copies are not drawn any more
 //
-// At other distances than 0-3, the new first copy becomes visible on the next line, or after a write to HMOVE or NUSIZ.
+// If the distance from an old copy is not 0 to 3 pixels, the first copy at the new position becomes visible on
+// the next line, or after a write to HMOVE or NUSIZ.
 struct PlayerReset {
     i32 delay;
     bool hides;  // The first copy is hidden.
@@ -183,13 +184,13 @@ HD void reset_player(Tia& t, Target& picture, u32 i, i32 clock) {
     const i32 at = line_clock(t, clock);
     const PlayerReset reset = player_reset(t.nusiz[i], t.pos[i], at);
     if (reset.delay) draw_until(t, picture, clock + reset.delay);
-    // A reset at clock 0 of a scan line takes effect before the line is drawn.
+    // A write to RESPx at clock 0 of a scan line takes effect before the line is drawn.
     t.first_hidden[i] = reset.hides && (reset.delay || at);
     t.pos[i] = reset_position(at, 5);
 }
 
-// Resets a missile's position, after the missile was drawn at the old position for 8 more clocks. The beam has then
-// passed the first copy at the new position, unless the missile is 8 clocks wide.
+// Resets a missile's position, after the missile was drawn at the old position for 8 more clocks. After 8 clocks, the
+// beam has passed the first copy at the new position, unless the missile is 8 clocks wide.
 template <class Target>
 HD void reset_missile(Tia& t, Target& picture, u32 object, i32 clock, u8 position) {
     draw_until(t, picture, clock + 8);
@@ -203,8 +204,8 @@ HD_FOLD u32 move_object(Tia& t, u32 i, const i8* motions) {
     return u32(motion != 0) << i;
 }
 
-// Handles a write to HMOVE, and returns the set of objects that have moved. The five calls are not a loop, which -O1
-// (for translated ROMs) would not unroll.
+// Handles a write to HMOVE, and returns the set of objects that have moved. The calls for the five objects are written
+// without a loop, because -O1, with which translated ROMs are compiled, would not unroll the loop.
 HD_FOLD u32 write_hmove(Tia& t, i32 clock, i32 at) {
     const i32 cycle = at / 3;
     const i8* const motions = hmove_motions(cycle);
@@ -223,7 +224,7 @@ HD u32 reversed_bits(u32 value) {
     return result;
 }
 
-// Applies a write to a register. `picture` is a Picture, or the FastTia of the fast core, which passes a constant
+// Applies a write to a TIA register. `picture` is a Picture, or the FastTia of the fast core, which passes a constant
 // `reg`.
 template <class Target>
 // clang-format off

@@ -74,7 +74,7 @@ def begin(game: str, gpu: int) -> Future[GameKernel | None]:
     def run() -> None:
         try:
             result.set_result(_from_child(game, gpu))
-        except BaseException as error:  # The environments' first reset raises this error.
+        except BaseException as error:  # Wait for the error until the environments' first reset, which raises it.
             result.set_exception(error)
 
     threading.Thread(target=run, name="blocks", daemon=True).start()

@@ -26,8 +26,9 @@ _JUMPS = {"JMP", "JSR", "JMI", "RTS", "RTI", "BRK"}
 
 @dataclass(frozen=True)
 class Instruction:
-    """One instruction of the ROM, parsed from a line T(...) that translation.h writes. `offset`, `target` and `behind`
-    (of the following instruction) are offsets in the ROM. If `is_static` is true, a jump always leads to `target`."""
+    """One instruction of the ROM, parsed from a line T(...) that translation.h writes. The offsets in the ROM of the
+    instruction, of a jump's target and of the following instruction are `offset`, `target` and `behind`. If `is_static`
+    is true, a jump always leads to `target`."""
 
     offset: int
     body: str

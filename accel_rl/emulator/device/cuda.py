@@ -23,7 +23,7 @@ WARP, DRAWING, BEGINNING = 32, 64, 64  # Numbers of threads per block of the ker
 STEP_WARPS = 2
 LEAST_LANES = 4  # Minimum number of environments per warp of the kernel `step`.
 REJECTED = ("CUDA_ERROR_UNSUPPORTED_PTX_VERSION", "CUDA_ERROR_NO_BINARY_FOR_GPU", "CUDA_ERROR_INVALID_IMAGE")
-OLDEST = (8, 0)  # The lowest supported compute capability
+OLDEST = (8, 0)  # The lowest compute capability of supported GPUs
 
 
 def gpu_index(device: torch.device | str) -> int:
@@ -57,7 +57,7 @@ class CudaKernels:
         self._driver, self._device = driver, device
         self._properties = torch.cuda.get_device_properties(device)
         with torch.cuda.device(device):
-            torch.cuda.current_stream().synchronize()  # This call makes torch create the CUDA context.
+            torch.cuda.current_stream().synchronize()  # synchronize() makes torch create the CUDA context.
             self._context = self._checked(driver.cuCtxGetCurrent())
             self.code = compiled(torch.cuda.get_device_capability(device)).code
             names = ("step", "rows", "draw", "finish", "begin")
@@ -72,8 +72,8 @@ class CudaKernels:
         return [self._checked(self._driver.cuModuleGetFunction(module, name.encode())) for name in names]
 
     def load_blocks(self, game: str) -> None:
-        """Load a game's own kernel, unless it is loaded. Waits until the kernel has been compiled and compared with the
-        kernel of all games."""
+        """Load a game's own kernel, unless it was loaded before. Waits until the kernel has been compiled and compared
+        with the kernel of all games."""
         if game in self._kernels:
             return
         built = block_kernel.begin(game, gpu_index(self._device)).result()

@@ -79,8 +79,8 @@ class DeviceOptions(VectorOptions):
 
 class DeviceInfo(TypedDict, total=False):
     """With AutoresetMode.SAME_STEP, `_final_obs` [num_envs] bool is true for environments whose episode ended in this
-    step. `final_obs` [num_envs, stack_num, height, width] uint8 has the last observations of these episodes. Other rows
-    of `final_obs` are undefined. `reset` returns neither key."""
+    step. `final_obs` [num_envs, stack_num, height, width] uint8 has the last observations of the ended episodes. Rows
+    of `final_obs` for environments whose episode continues are undefined. `reset` returns neither key."""
 
     final_obs: Tensor
     _final_obs: Tensor

@@ -46,7 +46,7 @@ def start_table(
 
 def begin_translation(game: str, device: torch.device | str, translate: bool = True) -> str:
     """If `device` is a GPU and translation is on, start to compile the game's own kernel in the background, and return
-    the game's name. Otherwise return "", so that the kernel of all games is used."""
+    the game's name. Return "" if the kernel of all games must be used."""
     if torch.device(device).type != "cuda":
         return ""
     from accel_rl.emulator.device import block_kernel, cuda
@@ -67,7 +67,7 @@ class AgentStepRules:
     repeat_probability: float
     frame: str
     oldest: int  # The age (steps) of an episode is counted only up to `oldest`.
-    one_life: bool = False  # If true, a lost life ends the step and the episode.
+    one_life: bool = False  # If `one_life` is true, a lost life ends the agent step and the episode.
 
 
 class DeviceGame:

@@ -18,7 +18,7 @@
 
 namespace accel {
 
-// The draw kernel reads `frame_clock` and `writes` of a Shot at these offsets.
+// The draw kernel reads `frame_clock` and `writes` of a Shot at the asserted offsets.
 static_assert(offsetof(Shot, tia.frame_clock) == 0 && offsetof(Shot, writes) == sizeof(Tia), "the layout of a shot");
 
 struct HostWarp {

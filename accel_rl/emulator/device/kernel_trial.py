@@ -75,7 +75,7 @@ def stored(game: str, compiled: nvrtc.Compiled, device: torch.device) -> Trial:
     if not is_refused and (content := code_cache.read(file)) is not None:
         return Trial(**json.loads(content))
     trial = play(game, compiled, kernels, device)
-    if not trial.differs:  # Runs report the difference of the kernels themselves.
+    if not trial.differs:  # A difference between the kernels is reported by the run.
         print(f"{game} on {gpu}: {trial}", file=sys.stderr)
     if not is_refused:
         with contextlib.suppress(OSError):

@@ -62,7 +62,7 @@ class Played:
     lanes: int  # number of a warp's lanes that have an environment
     differs: list[str] = field(default_factory=list)
     ended: int = 0
-    plain: int = 0  # agent steps in the plain core
+    plain: int = 0  # agent steps that the emulator's plain core played
 
     def summary(self) -> dict[str, Any]:
         c, frames = self.counts, max(1, self.counts.frames)

@@ -59,7 +59,7 @@ class HostEnvs:
         frames = np.zeros(shape, np.uint8), np.zeros(shape, np.uint8)
         self.out = Step(*frames, np.zeros(self.n, np.uint8), np.zeros(self.n, np.float32), **flags)
         self.words = np.zeros((self.sizes["env"] // 4, self.n), np.uint32)
-        # The memory of an environment has its Play, three numbers of its episode, and its seed.
+        # The words of an environment: its struct Play, three numbers of its episode, and its seed.
         self.words[self.sizes["play"] // 4 + 3] = seeds
         self.code = np.zeros(self.n, np.uint8)
         self._keeps = self._arrays(game)
@@ -151,7 +151,7 @@ class Report:
     game: str
     frames: int = 0
     episodes: int = 0
-    plain_steps: int = 0  # agent steps in the plain core
+    plain_steps: int = 0  # agent steps that the emulator's plain core played
     unknown_pictures: int = 0
     warp_iterations: int = 0
     lane_iterations: int = 0

@@ -67,10 +67,9 @@ def estimate(count: dict[str, Any], blocks: bool, envs: int) -> float:
     With `blocks`, the estimate is for the game's own kernel instead of the kernel for all games. The estimated times
     have not been compared with measured times.
 
-    The machine code has 350 instructions for an iteration of the loop, 25 for the choice of a block, 12.5 for a 6507
-    instruction in a block, 300 for a turn, in which each lane applies one TIA write, and 600 for a search for
-    collisions. An instruction of a warp takes 3.2 cycles, which was fitted to measured steps of the version of
-    2026-11-22 with an error of 7.5 %. A multiprocessor runs two warps, each of 4 environments (1,024 in all) or 32
+    The counts are multiplied by numbers of instructions in the machine code, such as 350 for an iteration of the loop
+    over 6507 instructions. An instruction of a warp takes 3.2 cycles, which was fitted to measured steps of the version
+    of 2026-11-22 with an error of 7.5 %. A multiprocessor runs two warps, each of 4 environments (1,024 in all) or 32
     environments (8,192 in all). The counts of iterations and blocks are those of warps of 32 environments, and too
     large for warps of 4 environments. An observation takes 75,000 instructions, at half the rate at which all
     multiprocessors can begin instructions.

@@ -27,8 +27,8 @@ from accel_rl.envs.make import make_spec
 from accel_rl.samplers.device_games import make_device_game
 from tests.env_settings import env_of
 
-STREAM, CONTEXT = 0x77, 0x55  # the only stream and context that libcuda.cpp accepts
-# A made-up GPU that runs two warps at a time: a warp has at most 5 of 9 environments, and 32 of 64 or more.
+STREAM, CONTEXT = 0x77, 0x55  # addresses of the only CUDA stream and context that libcuda.cpp accepts
+# A made-up GPU that runs two warps at a time. A warp has at most 5 of 9 environments, and at most 32 of 64 or more.
 GPU = SimpleNamespace(multi_processor_count=1, name="a stand-in")
 IMAGE = Compiled(b"\x7fELF", "")
 
@@ -97,7 +97,7 @@ def compare(game: str, n: int, steps: int, played_before: int = 0, translated: b
         host.step(action, outs[0])
         if t < played_before:
             continue
-        with on_libcuda(), ThreadPoolExecutor(1) as pool:  # The thread has no CUDA context.
+        with on_libcuda(), ThreadPoolExecutor(1) as pool:  # Step in a new thread, which has no CUDA context.
             pool.submit(other.step, action, outs[1]).result()
         check(found, f"step {t}", outs, outs[0].ended)
         found.finished += int(host.code.count_nonzero())

@@ -1,5 +1,6 @@
-// Compares the kernels' table of TIA register writes (kernels/registers.h) with `apply_write` and `end_line` of
-// tia_settle.h, for every register, every value and every clock of a line, on random states of the registers.
+// Compares the GPU kernels' table of TIA register writes (kernels/registers.h) with `apply_write` and `end_line` of
+// tia_settle.h. Each value is written to each TIA register in four random CPU cycles, and each time in a random
+// state of the TIA.
 //
 // |   registers ROUNDS
 #include <cstdio>

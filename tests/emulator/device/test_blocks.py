@@ -96,7 +96,7 @@ def test_a_game_plays_as_the_host_build(game: str, tmp_path: Path) -> None:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("game", ATARI_57)
 def test_all_games_play_as_the_host_build(game: str, tmp_path: Path) -> None:
-    """300 agent steps are played, because an earlier error in the decimal carry became visible only after 93 steps."""
+    """300 agent steps are played, because a corrected error in decimal additions became visible only after 93 steps."""
     blocks = blocks_of(game)
     check(play(game, compiled(blocks, tmp_path), blocks, steps=300))
 

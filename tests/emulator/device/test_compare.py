@@ -10,7 +10,8 @@ from accel_rl.emulator.games import games
 from tests.emulator.device import compare as comparison
 from tests.emulator.device.compare import Report, compare, philox
 
-# All kinds of cartridges (2K, 4K, F8, F6, F8SC, E0, FE), and paddles. Alien and qbert leave the kernels' fast path.
+# Games with all kinds of cartridges (2K, 4K, F8, F6, F8SC, E0, FE), and with paddles.
+# In alien and qbert, the emulator's plain core plays some steps instead of the GPU kernels.
 GAMES = ["boxing", "breakout", "alien", "qbert", "solaris", "asterix", "montezuma_revenge", "robotank"]
 PROTOCOLS = [(0.0, "104x80"), (0.25, "84x84")]
 
@@ -21,7 +22,7 @@ def check(report: Report) -> None:
     assert not report.unknown_pictures
 
 
-# Each game is played with one of the two protocols. The slow tests play all pairs of game and protocol.
+# The fast tests play each game with one of the two PROTOCOLS, and the slow tests with both.
 @pytest.mark.parametrize("game, sticky, observation", [(g, *PROTOCOLS[i % 2]) for i, g in enumerate(GAMES)])
 def test_games_are_equal(game: str, sticky: float, observation: str) -> None:
     check(compare(game, range(3), frames=400, sticky=sticky, observation=observation))
@@ -54,6 +55,7 @@ def test_a_difference_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_philox_of_the_paper() -> None:
-    """Philox gives the known answer of Random123 for the key 0: other known answers have keys above 2^32."""
+    """Philox gives the known answer of Random123 for the key 0. Random123's other known answers have keys above 2^32,
+    which `philox` does not support."""
     words = philox(np.zeros(1, np.uint64), (0, 0, 0, 0))
     assert [int(word[0]) for word in words] == [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8]

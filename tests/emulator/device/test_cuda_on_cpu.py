@@ -100,7 +100,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]
 
 
 @NEEDS_CUDA_BINDINGS
-@pytest.mark.slow  # The compilation takes 15 s.
+@pytest.mark.slow  # g++ takes 15 s to compile the kernels.
 @pytest.mark.parametrize("case", CASES)
 def test_kernels_equal_their_host_build(found: dict[str, dict[str, Any]], case: str) -> None:
     assert not found[case]["differs"]
@@ -123,7 +123,8 @@ def test_all_games_equal_their_host_build(tmp_path: Path) -> None:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("game", ATARI_57)
 def test_translated_games_equal_the_host_build(tmp_path: Path, game: str) -> None:
-    """A game's own kernel plays exactly as its CPU build, with 9 and 61 environments in warps of up to 5 and 31.
+    """A game's own kernel plays exactly as its CPU build, with 9 environments in warps of at most 5, and with
+    61 environments in warps of at most 31.
 
     Some lanes of a warp have no environment, skip a step, or end an episode.
     """

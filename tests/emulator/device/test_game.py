@@ -68,11 +68,8 @@ def test_a_start_of_another_table_is_not_continued() -> None:
 
 
 def test_two_frames_a_step_are_drawn() -> None:
-    """A start state within a frame has no picture of this frame.
-
-    With frame_skip 2, the first step needs a picture that its start state lacks: the emulator's plain core plays the
-    step.
-    """
+    """With frame_skip 2, the plain core plays the first step from a start state within a frame, because the step needs
+    the picture of the start state's frame, which the start state lacks."""
     game = make_game("qbert", frame_skip=2)
     envs, _ = first_step(game, seeds_of_all_starts(game, range(1))[:3], torch.zeros(3, dtype=torch.int64))
     assert envs.code.bool().all()

@@ -26,7 +26,7 @@ CORE = sorted(nvrtc.EMULATOR.glob("core/**/*.h"))
 CEILINGS = {"step": (168, 1024), "rows": (64, 0), "draw": (128, 0), "finish": (255, 896), "begin": (168, 0)}
 
 # Limits of the games' own kernels (blocks_by_nvrtc.py). Large games spill registers.
-# The code that all games share has 20,000 machine instructions. Each 6507 instruction of a game adds at most 16.
+# The code that all games share has 20,000 GPU instructions. A 6507 instruction of a game adds at most 16 of them.
 MOST_REGISTERS, MOST_STACK, MOST_SPILLED = 168, 4_096, 16_384
 SASS_PER_INSTRUCTION, SASS_OF_FUNCTIONS = 16, 20_000
 
@@ -58,7 +58,7 @@ def check_resources(found: dict[str, nvrtc.Resources]) -> None:
 
 
 @NEEDS_NVRTC
-# The compilation takes 20 s for each architecture.
+# NVRTC compiles the kernels in 20 s for each GPU architecture.
 @pytest.mark.slow
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"])
 def test_kernels_compile_by_nvrtc(architecture: str) -> None:

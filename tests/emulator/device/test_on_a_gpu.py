@@ -14,7 +14,7 @@ from tests.env_settings import env_of
 
 pytestmark = pytest.mark.gpu
 
-ENVS, STEPS = 64, 40  # The CPU build takes most of the test's time.
+ENVS, STEPS = 64, 40  # The numbers are small, because the CPU build of the kernels is slow.
 
 
 TRANSLATED = ("breakout", "asterix", "montezuma_revenge", "robotank")  # 2K, F8, E0, FE

@@ -103,7 +103,7 @@ def test_autoreset_modes_show_the_same_episodes(options: dict[str, float]) -> No
             obs, reward, terminated, truncated, info = envs.step(torch.from_numpy(chosen))
             ends = (terminated | truncated).numpy()
             for i in range(n):
-                # The step after an episode's end only resets with NEXT_STEP, and does nothing with DISABLED.
+                # After an episode's end, a step resets the game (mode NEXT_STEP) or does nothing (mode DISABLED).
                 if ended[i]:
                     assert not ends[i] and reward[i] == 0
                     assert mode == AutoresetMode.NEXT_STEP or torch.equal(obs[i], before[i])
@@ -150,7 +150,7 @@ def test_a_reset_of_some_environments() -> None:
     assert not torch.equal(again[0], first[0]) and torch.equal(again[1], obs[1])
     last, _ = envs.reset(seed=2**31 - 1, options={"reset_mask": np.array([False, False, True])})
     all_of_them, _ = envs.reset(seed=2**31 - 1, options={"reset_mask": np.ones(3, bool)})
-    assert torch.equal(last[2], all_of_them[0])  # The seed belongs to the first environment of the mask.
+    assert torch.equal(last[2], all_of_them[0])  # The seed is that of the first environment in reset_mask.
     with pytest.raises(ValueError, match="reset_mask"):
         envs.reset(options={"reset_mask": [True]})
 

@@ -1,6 +1,6 @@
-// Counts the operations of a warp that applies TIA writes and draws, from the traces of the warp's lanes. The trace of
-// a lane has its turns, in which the lane applies one TIA write, and its actions (a search for collisions, or
-// painting), for which the other lanes wait. tia_counts.py inserts the calls that write the traces.
+// Counts the operations of a GPU's warp that applies TIA writes and draws pictures, from traces of the warp's lanes.
+// The trace of a lane lists the TIA writes that the lane applied (one per turn), its searches for collisions, and its
+// painting, during which the other lanes wait. tia_counts.py inserts the calls that write the traces.
 #include <algorithm>
 #include <vector>
 
@@ -31,11 +31,11 @@ struct Cost {
     double turns = 0, cases = 0, lane_turns = 0, actions[4] = {0, 0, 0, 0}, lane_actions[4] = {0, 0, 0, 0};
 };
 
-// TIA writes that move, reset or unlock objects have separate GPU instructions. All other TIA writes share the same GPU
-// instructions.
+// Returns the kind of a TIA write. A warp executes one kind after another: moves, resets or unlocks of objects, and all
+// remaining writes.
 u32 case_of(u32 kind) { return kind == MOVES || kind == RESETS || kind == UNLOCKS ? kind : STORES; }
 
-// Returns the cost of a warp whose lanes take at most `most` turns (TIA writes) between two actions.
+// Returns the cost of a warp whose lanes apply at most `most` TIA writes before they search for collisions or paint.
 Cost warp_cost(const std::vector<const Trace*>& lanes, u32 most) {
     Cost cost;
     std::vector<size_t> at(lanes.size(), 0);

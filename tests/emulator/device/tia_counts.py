@@ -31,7 +31,7 @@ DRAW = (
     "rows", "recorded", "rows_turns", "lane_rows_turns", "bands", "draw_turns", "lane_draw_turns", "composes",
     "lane_composes", "flushes",
 )  # fmt: skip
-# Entries of CALLS: a file of kernels/, a text in this file, and the call of `trace` that is inserted after this text.
+# (file of the folder kernels, a text in the file, statement that is inserted after the text to count an operation)
 CALLS = [
     ("settle.h", "u32 count, u32 turns, i32 until) {", "traces.emplace_back();"),
     ("settle.h", "HD void search() {", "trace(PAINTS);"),

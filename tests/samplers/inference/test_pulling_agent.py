@@ -1,4 +1,4 @@
-"""An asynchronous rank pulls central parameters at the right steps of a rollout, and then the right gradient."""
+"""An asynchronous rank pulls central parameters at the right steps of a rollout, and then pushes the right gradient."""
 
 import os
 import threading

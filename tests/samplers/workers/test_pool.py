@@ -344,7 +344,7 @@ def test_nothing_is_left_behind():
         pids = sampler.engine.pids()
         sampler.close()
         assert not any(psutil.pid_exists(p) for p in pids)
-    del sampler  # Shared memory is freed with the last array in it.
+    del sampler  # Shared memory is freed when its last array is deleted.
     gc.collect()
     assert (me.num_fds(), set(os.listdir("/dev/shm"))) == before
 

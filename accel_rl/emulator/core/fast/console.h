@@ -3,8 +3,8 @@
 // | the frame             run_fast
 // | end of the frame      the TIA is drawn up to the end: tia.h
 //
-// The plain core runs partial frames, the frames after partial frames, and, from the copied state, frames that the fast
-// core gives up.
+// The plain core runs partial frames, and the frames after partial frames. If the fast core gives up a frame, the plain
+// core runs the frame again from the state before the frame.
 #pragma once
 #include "bus.h"
 #include "ops.h"

@@ -5,9 +5,9 @@
 // | v       overflow in bit 7                c: 0 or 1
 //
 // The plain interpreter runs instructions that are marked SLOW on the same state. If a frame is longer than any regular
-// frame, the function gives up, and the caller runs the frame again with the plain core.
+// frame, run_fast gives up, and the caller runs the frame again with the plain core.
 //
-// If TRANSLATED is defined, it is the path of a file that translation.h has written, and the function also contains the
+// If TRANSLATED is defined, it is the path of a file that translation.h has written, and run_fast also contains the
 // translated code of one ROM. The interpreter runs instructions that are not translated, and jumps into the translated
 // code at an `entry`.
 #pragma once

@@ -1,5 +1,5 @@
-// The fast core ignores writes to the TIA that change nothing. On a CPU, other writes are applied immediately. On a
-// GPU, the writes of a whole frame are logged, and another kernel draws the picture from the log.
+// The fast core ignores writes to the TIA that change nothing. On a CPU, writes that change the TIA are applied
+// immediately. On a GPU, the writes of a whole frame are logged, and another kernel draws the picture from the log.
 // | write -> the register's last value again? -- yes --> nothing
 // |                                           -- no  --> the TIA, or the log: cycle, register, value
 //

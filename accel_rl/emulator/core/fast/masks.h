@@ -12,7 +12,8 @@ struct Mask {
     u64 w[4];
 };
 
-// Tables indexed by a byte: its bits reversed, its bits repeated 4 and 8 times, and a player's pixels for this shape.
+// Tables indexed by a byte: the byte with reversed bits, the byte with each bit repeated 4 or 8 times, and the pixels
+// of a player whose shape is the byte.
 struct BitTables {
     u8 reversed[256];
     u32 four[256];

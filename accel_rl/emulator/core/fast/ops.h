@@ -21,8 +21,8 @@
 // for the timer: LDA, LDX or LDY of INTIM, and a branch back to this load. RAM marks the words of the 128 bytes of RAM,
 // which follow the words of the ROM. Instructions in RAM are decoded when they are executed.
 //
-// The interpreter stores the difference between an instruction's address and its offset in the ROM. Only jumps change
-// this difference, because a branch to another bank is SLOW. The difference is a multiple of 256.
+// The interpreter stores the difference between an instruction's address and its offset in the ROM: a multiple of 256,
+// which only jumps change, because a branch to another bank is SLOW.
 #pragma once
 #include "../cartridge.h"
 #include "log.h"
@@ -134,7 +134,7 @@ struct FastDecode {
     HD u32 index_register(u32 first, u32 place, u32 offset) const {  // LDX and LDY have only one index register.
         const u32 done = alu(first, place, offset);
         const u32 fast = done & 0xFFFF;
-        // In the order of FastOp, LDX_RY and LDX_AY have the positions that _RX and _AX have in FAST_ALU.
+        // LDX has no FastOps _RX and _AX, so that its _RY and _AY come two places earlier than those of ORA.
         if (place == ABSOLUTE_Y && fast != FAST_SLOW) return done - 2;
         return done;
     }
@@ -308,7 +308,8 @@ HD void fast_decode(u32* ops, const Rom& rom) {
         ops[offset] = FastDecode::op(offset - rom.size - 128 < RAM_CODE ? FAST_RAM : FAST_SLOW, 0);
 }
 
-// Caches the decoded forms of instructions that are in the console's RAM. An entry is valid while the three bytes that were decoded are unchanged.
+// Caches the decoded forms of instructions that are in the console's RAM. An entry is valid while the three bytes that
+// were decoded are unchanged.
 struct RamCode {
     u32 bytes[RAM_CODE], ops[RAM_CODE];
 

@@ -6,8 +6,8 @@
 // |            the following lines without a change: copies of the first of them
 //
 // If a program reads collisions, they are computed up to the beam, but the picture is drawn only at the next write. If
-// a frame's picture is not needed, only collisions that are not latched yet are computed. Lines in which no objects can
-// collide are then skipped. The effect of each register write is defined by `apply_write` of tia_settle.h.
+// a frame's picture is not needed, only collisions that are not latched yet are computed, and lines in which no objects
+// can collide are skipped. The effect of each register write is defined by `apply_write` of tia_settle.h.
 #pragma once
 #include "log.h"
 #include "masks.h"
@@ -60,8 +60,8 @@ struct Span {
     i32 first, last, looks;
 };
 
-// Pointers to the drawing functions for the processor's instruction set (stretch_x86.h), and to one function per TIA
-// register for its writes. Translated ROMs call these functions, so that they need not be compiled again.
+// Pointers by which translated ROMs call the drawing functions for the processor's instruction set (stretch_x86.h), and
+// for each TIA register a function for its writes, so that these functions are compiled only once.
 struct FastTia;
 struct Form {
     void (*draw_lines)(FastTia& tia, i32 until);
@@ -209,7 +209,7 @@ struct FastTia {
         if (until > quiet && !(blind() && (!restless() || until < row_clock + LINE_CLOCKS))) draw_lines(until);
         t.settled = until;
     }
-    // Draws up to the clock `until`, and makes the state equal to that of the plain core.
+    // Draws up to the clock `until`, and makes the TIA's state equal to that in the plain core.
     HD void settle_until(i32 until) {
         draw_until(until);
         skip_lines(until);
@@ -227,8 +227,8 @@ struct FastTia {
     HD void draw_lines(i32 until) { form->draw_lines(*this, until); }
     HD void look_lines(i32 until) { form->look_until(*this, until); }
 
-    // Draws lines. `Stretch::stretch` latches the collisions of given pairs of objects in a span, and draws the span if
-    // it gets a line.
+    // Draws lines. `Stretch::stretch` latches the collisions of given pairs of objects in a span, and if its argument
+    // for the line's pixels is not null, also draws the span.
     template <class Stretch>
     HD_FOLD void draw_lines_by(i32 until) {
         if (until < row_clock + LINE_CLOCKS) return draw<Stretch>(t.settled, until);
@@ -254,7 +254,7 @@ struct FastTia {
         find_quiet();
     }
 
-    // Skips the scan lines that end before the clock `from`, whose ends may change only the blank of an HMOVE.
+    // Skips scan lines that end before the clock `from`, and whose ends change nothing except the blank of an HMOVE.
     HD void skip_lines(i32 from) {
         if (from < row_clock + LINE_CLOCKS || row_clock >= stop) return;
         const i32 passed = ((from < stop ? from : stop) - row_clock) / LINE_CLOCKS;
@@ -266,7 +266,7 @@ struct FastTia {
     }
     HD void find_quiet() { quiet = row < height ? row_clock + HBLANK_CLOCKS : NEVER; }
 
-    // Latches the collisions before the clock `until`. The picture is drawn later, with the same registers.
+    // Latches the collisions before the clock `until`. The picture before `until` is drawn later.
     HD void look_until(i32 until) {
         if ((canvas.pixels ? !calm() : restless()) || colliding()) look_lines(until);
     }
@@ -378,7 +378,7 @@ inline const Form* plain_form() {
 }
 #endif
 
-// The function `apply_write` of tia_settle.h calls this function.
+// `apply_write` of tia_settle.h calls draw_until, so that the fast core's TIA draws by bit masks.
 HD void draw_until(Tia&, FastTia& fast, i32 until) { fast.draw_until(until); }
 
 }  // namespace accel

@@ -120,8 +120,8 @@ struct LaneCpu : LaneRegisters {
         return i32(u32(slices >> (address >> 6 & 48) & 0xFFFF) + (address & 0x3FF) + bank);
     }
 
-    // Runs to the end of the scan line, and returns whether the frame continues. The loop works on a copy of *this,
-    // whose address is passed to no function, so that a GPU keeps the copy in registers.
+    // Runs the 6507 to the end of the scan line, and returns whether the frame continues. The loop works on a copy of
+    // *this, whose address is passed to no function, so that a GPU keeps the copy in registers.
     HD bool run_line(State& s, FastBus& bus, const Program& program) {
         const PlainRom plain{bus.low, bus.high, bus.rom.kind == CART_FE};
         LaneCpu cpu = *this;

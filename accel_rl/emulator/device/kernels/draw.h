@@ -211,7 +211,7 @@ HD void observe(const StepArguments& a, const GrayRows& first, const GrayRows& s
 }
 
 // Draws the observation of environment i by a block of 64 threads. `Block` has a shared memory of BAND_BYTES bytes and
-// a barrier for these threads.
+// a barrier for the 64 threads.
 template <class Block>
 HD void draw_block(const StepArguments& a, u32 i, Block& block) {
     const u32 shown = a.envs.shown[i], bytes = observation_bytes(a.rules.observation);

@@ -39,8 +39,8 @@ HD void store_words(const Structure& from, u32* words, u32 n, u32 i) {
     for (u32 w = 0; w < sizeof(Structure) / 4; w++) words[u64(w) * n + i] = reinterpret_cast<const u32*>(&from)[w];
 }
 
-// Which frames an observation combines: the first by bit 0, the second by bit 1. If both bits are 0, the observation is
-// zeros.
+// Which frames an observation combines: bit 0 stands for the first frame, and bit 1 for the second. An observation
+// without frames has only zeros.
 enum Shown : u8 { SHOWS_ZEROS = 0, SHOWS_FIRST = 1, SHOWS_SECOND = 2, SHOWS_BOTH = 3, SHOWS_FINISHED = 4 };
 
 // Which core played an environment's last step and why, or that the environment was skipped.
@@ -85,8 +85,8 @@ struct StepOutputs {
 struct Starts {
     const u32* envs;   // The start states are [rows, columns, ENV_WORDS], of which `play` is used.
     const u8* frames;  // The first observations are [rows, columns, height, width].
-    // For each start state, the console at the end of the start state's frame, [rows, columns, STATE_WORDS]. Null if no
-    // start state lies in the middle of a frame.
+    // For each start state, the console at the end of the start state's frame, [rows, columns, STATE_WORDS]. The
+    // pointer is null if no start state lies in the middle of a frame.
     const u32* continued;
     u32 rows, columns;  // A start state has a timer (row) and no-ops (column), or is cached (row).
 };

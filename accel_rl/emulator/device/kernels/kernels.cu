@@ -57,8 +57,8 @@ extern "C" __global__ void __launch_bounds__(32, 12) step(const __grid_constant_
     }
     __syncthreads();
     const Program program{reinterpret_cast<const u8*>(rom), reinterpret_cast<const u8*>(rom + words), stages};
-    // A small number of environments is spread over more warps, because warps with fewer lanes diverge less. The other
-    // lanes have no environment.
+    // A small number of environments is spread over more warps, because warps with fewer lanes diverge less. Lanes from
+    // `lanes` on have no environment.
     const u32 lanes = (a.envs.n + gridDim.x - 1) / gridDim.x;
     Lane lane(a, program, threadIdx.x < lanes ? blockIdx.x * lanes + threadIdx.x : a.envs.n);
     DeviceWarp warp{lane, program, {}};

@@ -101,7 +101,7 @@ HD void store(const Registers& r, Tia& t) {
 enum WriteKind : u8 { STORES, FIELD, SHAPE, CONTROL, STARTS_STARS, CLEARS_MOTIONS, CLEARS_COLLISIONS, UNLOCKS, RESETS, MOVES };
 enum Word : u8 { NO_WORD, SHAPES, COLOURS, MODES, FIELDS, MOTIONS, BLANK };
 
-// The effect of a write to a register. The value is rotated left, and its bits in `mask` replace those of the word
+// The effect of a write to a TIA register. The value is rotated left, and its bits in `mask` replace those of the word
 // number `word` of Registers. The bits `clears` of the word `field` are cleared.
 struct WriteEntry {
     u32 mask, clears;

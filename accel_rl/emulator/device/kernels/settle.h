@@ -3,7 +3,7 @@
 // | a search    collisions of a stretch      only if the next write changes an object that can still collide: the lane
 // |                                          waits for the other lanes, and all that need a search do it together
 //
-// A stretch may span several scan lines if the registers do not change.
+// A search for collisions may span several scan lines if the registers do not change.
 #pragma once
 #include "../../core/fast/bus.h"
 #include "registers.h"
@@ -40,7 +40,7 @@ struct LaneTia {
         stop = NEVER;
         row_clock = NEVER - LINE_CLOCKS;
     }
-    // At the end of a frame, copies the registers to the console's Tia.
+    // At the end of a frame, copies the registers of this TIA to the console's struct Tia.
     HD void end_frame() { store(r, t); }
 
     HD void settle_writes(const FastWrite* log, u32 count) { settle(log, count, count, 0); }
@@ -67,7 +67,7 @@ struct LaneTia {
         i32 row_clock, searched;
         u32 next = 0;
 
-        // Applies up to MOST_TURNS writes. Returns true when collisions before the clock `settled` must be searched
+        // Applies up to MOST_TURNS TIA writes. Returns true when collisions before the clock `settled` must be searched
         // before the next write.
         HD bool needs_search() {
             for (u32 k = 0; k < MOST_TURNS && next < turns; k++)
@@ -104,7 +104,7 @@ struct LaneTia {
             return false;
         }
 
-        // Skips the rows that end before the clock `settled`, whose ends may change only the blank of an HMOVE.
+        // Skips rows that end before the clock `settled`, and whose ends change nothing except the blank of an HMOVE.
         HD void pass_rows(Written& w) {
             const i32 to = settled < tia.stop ? settled : tia.stop;
             row_clock += (to - row_clock) / LINE_CLOCKS * LINE_CLOCKS;

@@ -59,8 +59,8 @@ struct Stages {
     HD bool counts_pages() const { return bits >> 22 & 1; }  // If true, an access across a page takes one more cycle.
     HD u32 length() const { return bits >> 23 & 3; }
     HD i32 cycles() const { return i32(bits >> 25 & 7); }
-    // Returns a Flag for WORK_FLAG, the flag and its value for a taken branch for WORK_BRANCH, a Right for WORK_ADD,
-    // and a Jump for jumps.
+    // Returns an argument of the stage's work: a Flag for WORK_FLAG, a Right for WORK_ADD, a Jump for jumps, and for
+    // WORK_BRANCH the flag and the value of the flag with which the branch is taken.
     HD u32 extra() const { return bits >> 28; }
     // clang-format on
 };

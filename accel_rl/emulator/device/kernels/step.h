@@ -107,7 +107,7 @@ class LaneOf {
         return sticky_draw(env_.seed, env_.number, env_.episode.steps, frame, a_.rules.frame_skip);
     }
     // Replaces a start state in the middle of a frame by the state at the end of the frame. Returns false if the table
-    // has no such state, or if the frame must be drawn.
+    // lacks the state at the end, or if the frame must be drawn.
     HD bool continue_start(u32 frame) {
         State& s = env_.play.state;
         if (!a_.starts.continued || env_.episode.steps || frame || a_.rules.frame_skip < 3) return false;
@@ -132,7 +132,7 @@ class LaneOf {
     u32 action_, slot_;
     double reward_;
     u8 shown_;
-    // Whether the lane plays, skips the step, leaves the step to the plain core, or has an invalid state.
+    // Whether the lane plays the step, skips the step, leaves the step to the plain core, or has an invalid state.
     bool plays_, skipped_, gives_up_, damaged_;
 };
 
@@ -153,8 +153,9 @@ HD void step_warp(Warp& warp, u32 frame_skip) {
 
 // Decides when all lanes apply their logged TIA writes together: every 16 scan lines, because the lengths of longer
 // logs differ more. A lane that reads collisions applies its own writes immediately, while other lanes wait. To keep
-// logs short, all lanes also apply their writes at the end of a scan line with such a read. If this or the last frame
-// has more than 16 lines with reads, all lanes instead apply their writes every second line.
+// logs short, all lanes also apply their writes at the end of a scan line in which a lane read collisions. If lanes
+// read collisions in more than 16 lines of this or the last frame, all lanes instead apply their writes every second
+// line.
 struct SettlingPace {
     static constexpr u32 LINES = 16, MANY = 16;
     u32 line = 0, looked = 0, looked_before = 0;
