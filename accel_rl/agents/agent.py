@@ -47,7 +47,7 @@ class Agent(Protocol):
         agent without a recurrent state. `act` advances the recurrent state in place."""
 
     def evaluating(self, greedy: bool = False) -> "Agent":
-        """An agent with the same parameters that acts as in an evaluation. With `greedy`, this agent acts greedily."""
+        """Return an agent with the same parameters that acts as in an evaluation, and greedily if `greedy` is true."""
 
     def state_dict(self) -> dict[str, Any]:
         """State on which acting depends in addition to the parameters, such as an exploration schedule."""

@@ -154,7 +154,7 @@ class WandbArtifacts(Callback):
 
 @contextmanager
 def _uploading(name: str) -> Iterator[None]:
-    """A context in which an error of an upload is logged, and does not end the run."""
+    """A context in which a failed upload is logged, and does not end the run."""
     try:
         yield
     except Exception as e:

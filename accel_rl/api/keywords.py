@@ -55,7 +55,8 @@ def plain(value: Any) -> Any:
 
 
 def with_values(config: TrainConfig, values: Mapping[str, Any]) -> TrainConfig:
-    """`values` maps short names (game) or full names to values, as in `settings`. Raises ConfigError."""
+    """`values` maps short names (game) or full names of settings to their values, as in the function `settings`. Raises
+    ConfigError."""
     for name, value in values.items():
         config = _with(config, _full_name(config, name), value)
     return config

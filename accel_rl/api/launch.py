@@ -61,8 +61,8 @@ def run_new(given: TrainConfig, path: Path | None, objects: Observers | None = N
 
 @contextmanager
 def _begun(config: Resolved) -> Iterator[RunFolder]:
-    """The new folder of a run, which is locked, and removed again if a ConfigError ends the run before training. Raises
-    RunError if the folder was moved or removed while the run began."""
+    """A context that creates and locks the folder of a new run. If a ConfigError ends the run before training, the
+    folder is removed. Raises RunError if the folder was moved or removed while the run began."""
     path = Path(config.run_dir)
     try:
         run = RunFolder.create(path, config)

@@ -35,7 +35,8 @@ from accel_rl.training.stored_agents import BestAgent
 
 
 def read_state(run: RunFolder, chosen: str = "", best: bool = False) -> dict[str, Any] | None:
-    """The `chosen` checkpoint folder, the best network, or the newest checkpoint; None without a checkpoint."""
+    """Read the checkpoint in the folder `chosen`, the best network, or the newest checkpoint. Return None if the run
+    has no checkpoint."""
     if best and chosen:
         raise ConfigError(f"--best and --checkpoint {chosen}: give one of the two")
     if best:
@@ -47,7 +48,7 @@ def read_state(run: RunFolder, chosen: str = "", best: bool = False) -> dict[str
 
 
 def read_agent(run: RunFolder, chosen: str = "", best: bool = False) -> dict[str, Any] | None:
-    """Same as `read_state`. If the folder contains an exported model, read the model."""
+    """Do the same as `read_state`, but if the folder contains an exported model, read the model."""
     if not chosen and ModelFolder(run.path).is_there:
         return ModelFolder(run.path).load()
     return read_state(run, chosen, best)

@@ -68,7 +68,7 @@ class Checkpoints:
             manifest["checksum"] = _checksum(manifest)
             write_synced(temporary / "MANIFEST.json", json.dumps(manifest, indent=1).encode())
             sync_folder(temporary)
-            sync_folder(self.folder.parent)  # The folders' own names become durable.
+            sync_folder(self.folder.parent)  # Makes the folder's own name durable.
             self._remove(final)
             os.rename(temporary, final)
             sync_folder(self.folder)
@@ -77,7 +77,7 @@ class Checkpoints:
             raise RunError(f"could not write checkpoint {final}: {e.strerror or e}; the earlier ones are whole") from e
         try:
             self.remove(old for old in self.steps()[: -self.keep] if old != env_steps)
-            for doomed in self.folder.glob(f".writing-{os.getpid()}-old-*"):  # left by a removal that failed
+            for doomed in self.folder.glob(f".writing-{os.getpid()}-old-*"):  # folders of removals that failed
                 remove_folder(doomed)
         except OSError as e:  # The next `save` tries to remove the checkpoint again.
             logger.warning(f"an old checkpoint in {self.folder} could not be removed: {e.strerror or e}")
@@ -128,7 +128,8 @@ class Checkpoints:
         self._remove(self.path(env_steps))
 
     def _remove(self, path: Path) -> None:
-        """The folder is renamed first, so that a folder with a checkpoint's name is always complete."""
+        """Rename a checkpoint's folder, and then remove it, so that every folder with a checkpoint's name is
+        complete."""
         if path.exists():
             doomed = self.folder / f".writing-{os.getpid()}-old-{path.name}"
             remove_folder(doomed)

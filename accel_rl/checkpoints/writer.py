@@ -50,7 +50,7 @@ class CheckpointWriter:
         def write() -> None:
             try:
                 self._done.set_result(checkpoints.save(env_steps, copy, times))
-            except BaseException as error:  # The error is raised in the caller's thread.
+            except BaseException as error:  # `step` raises the error in the caller's thread.
                 self._done.set_exception(error)
 
         threading.Thread(target=write, name="checkpoint", daemon=True).start()

@@ -205,7 +205,7 @@ class EmulatorEnv:
         terminated = bool(out.terminated[0])
         truncated = bool(out.truncated[0])
         if self.presses[True] and terminated and not out.ended[0]:
-            self.press_after_life(out, 0)  # `out` then has the results of the last press.
+            self.press_after_life(out, 0)  # `out` then has the results of the last automatic action.
         frame[:] = out.frame[0]
         return reward, terminated, truncated, bool(out.ended[0])
 

@@ -68,9 +68,9 @@ class BatchEnv(Protocol):
         according to --sampler.reset."""
 
     def reset_waiting(self, out: Step) -> None:
-        """Called while the learner optimises. With --sampler.reset wait, reset the environments whose episode has
-        ended, and write the new episodes' first frames and ages into `out`. With --sampler.reset swap, reset the
-        reserve environments."""
+        """Do the resets that can wait until the learner optimises. With --sampler.reset wait, reset the environments
+        whose episode has ended, and write the new episodes' first frames and ages into `out`. With --sampler.reset
+        swap, reset the reserve environments."""
 
     @property
     def late_resets(self) -> int:

@@ -275,7 +275,7 @@ class GymnasiumEnv:
 
     def _write(self, observation: Any, frame: np.ndarray) -> None:
         np.copyto(frame, self._observations.frame(observation), casting="unsafe")
-        np.copyto(self._newest, frame)  # After a replay of actions, this frame is compared with the saved one.
+        np.copyto(self._newest, frame)  # After replaying actions, `set_state` compares this frame with the saved one.
 
 
 def _make(id: str, kwargs: dict[str, Any], offers: dict[str, Any]) -> gymnasium.Env:
@@ -285,7 +285,7 @@ def _make(id: str, kwargs: dict[str, Any], offers: dict[str, Any]) -> gymnasium.
         return _made_by_id(id, kwargs, offers) if make is None else _made_by(make, id, kwargs, offers)
 
 
-LONG = 10_000  # A warning is issued if an episode of at least LONG steps is replayed.
+LONG = 10_000  # Replaying an episode of at least LONG steps issues a warning.
 STATEFUL = (gymnasium.wrappers.NormalizeObservation, gymnasium.wrappers.NormalizeReward)
 
 
@@ -307,7 +307,7 @@ class Observations:
         if mask := _mask_size(space, actions):
             assert isinstance(space, gymnasium.spaces.Dict)
             parts = sorted(space.items(), key=lambda part: part[0] == MASK)
-            space = gymnasium.spaces.Dict(OrderedDict(parts))  # Gymnasium does not sort an OrderedDict.
+            space = gymnasium.spaces.Dict(OrderedDict(parts))  # Gymnasium keeps the order of an OrderedDict.
         self.space, self.picture = space, picture_layout(space) or mixed_layout(space)
         if self.picture is None:
             check_flat(f"id={id!r}", space)
@@ -418,7 +418,7 @@ def cause(error: Exception | SystemExit) -> str:
 
 
 def missing_renderer(id: str) -> str:
-    """Return `renderer_install`, or "" if pygame is installed."""
+    """Return the result of `renderer_install`, or "" if pygame is installed."""
     return "" if importlib.util.find_spec("pygame") else renderer_install(id)
 
 
