@@ -117,7 +117,7 @@ class FunctionAgent(RandomAgent):
 
 
 class StickyRandomAgent(RandomAgent):
-    """Acts in one environment. At each step, the last action is repeated with probability `keep`."""
+    """Acts at random in one environment. At each step, the agent repeats its last action with probability `keep`."""
 
     reentrant = False
 

@@ -14,7 +14,7 @@ from accel_rl.ops.q_learning import uniform_action
 
 
 class EpsilonGreedyAgent:
-    """A uniformly random action with probability epsilon, and otherwise the action with the highest value.
+    """Selects a uniformly random action with probability epsilon, and otherwise the action with the highest value.
 
     `epsilon` is one number for all environments, or one number per environment [B]. If epsilon is 1 for all
     environments and the agent records nothing, no observation is needed. If epsilon is one number, environment i

@@ -78,8 +78,8 @@ class RecurrentPolicyAgent(CategoricalPolicyAgent):
 
 
 class PolicyAgent:
-    """Samples actions from the softmax of its network's logits [N, n_actions], and records nothing. Algorithms that
-    learn from a replay use this agent. With probability `epsilon` an action is uniformly random."""
+    """Samples actions from the softmax of its network's logits [N, n_actions], and records nothing. `PolicyAgent` is
+    for algorithms that learn from a replay. With probability `epsilon` an action is uniformly random."""
 
     reentrant = True
     state_size = 0

@@ -79,7 +79,8 @@ def _rate(points: list[tuple[float, int]]) -> float:
 
 def with_budget(config: TrainConfig, budget: str, seconds: float, path: Path | None) -> TrainConfig:
     """Return the settings with the run's length: the number of env steps that a run makes in `seconds`. `budget` is the
-    user's text for messages. Raises ConfigError for impossible settings, before the trial."""
+    duration as the user has written it, for error messages. Raises ConfigError for impossible settings, before the
+    trial."""
     if config.mode.over_ray or "RANK" in os.environ:
         raise ConfigError(f"--budget {budget}: only on one machine, without --cluster and torchrun; give --env-steps")
     if path is not None:

@@ -80,8 +80,8 @@ def _begun(config: Resolved) -> Iterator[RunFolder]:
 
 
 def run_to_end(plan: RunPlan, run: RunFolder, state: dict[str, Any] | None, objects: Observers | None = None) -> Result:
-    """Train to the end of the run from a checkpoint's state, or from the beginning if `state` is None. The caller has
-    entered `steady_output`. The function `run_new` explains `objects`."""
+    """Train to the end of the run from a checkpoint's state, or from the beginning if `state` is None. `run_to_end`
+    must be called within the context `steady_output`. The function `run_new` explains `objects`."""
     open_standard_descriptors()
     config, mode = plan.config, plan.config.mode
     what = f"{config.algorithm} on {config.env.label}"

@@ -63,12 +63,12 @@ def trained_agent(
     device: str = "",
     backend: str = "",
 ) -> tuple[Resolved, dict[str, Any], Agent, RankPlan]:
-    """The settings for acting, the run's checkpoint, the agent that the checkpoint contains (in evaluation mode), and
-    the plan for the placement of this agent.
+    """Return the settings for acting, the run's checkpoint, the agent that the checkpoint contains (in evaluation
+    mode), and the plan for the placement of this agent.
 
-    `chosen` is a checkpoint folder, or "" for the newest checkpoint. `best` selects the network with the best
-    evaluation instead. The function `acting_config` explains `device` and `backend`. Raises ConfigError if the run has
-    no checkpoint.
+    `chosen` is a checkpoint folder, or "" for the newest checkpoint. With `best`, the network with the best evaluation
+    replaces that of the newest checkpoint. The function `acting_config` explains `device` and `backend`. Raises
+    ConfigError if the run has no checkpoint.
     """
     config = acting_config(config, device, backend)
     state = read_agent(run, chosen, best)

@@ -2,8 +2,8 @@
 detected.
 
 A checkpoint is a folder that contains state.json, state.safetensors and MANIFEST.json. The manifest lists the sha256 of
-the other two files, the names of the segments, the run's times, and a checksum of the manifest itself. Without the
-times, the files of two equal runs are equal. A checkpoint's folder is written
+the other two files, the names of the segments, the run's times, and a checksum of the manifest itself. Except for the
+times, the checkpoint files of two equal runs are equal. A checkpoint's folder is written
 under a temporary name, synced, and renamed, so a folder with its final name is complete. Large parts of a state that no
 longer change (the rows of a replay) are segments. Segments are files outside the checkpoint folders, written once and
 shared by all checkpoints that contain them.
@@ -90,8 +90,8 @@ class Checkpoints:
         self._collect()
 
     def set_aside(self, env_steps: int) -> list[int]:
-        """Move later checkpoints to a folder abandoned-1, abandoned-2 ..., because the run continues from `env_steps`.
-        Return the env steps of the moved checkpoints."""
+        """Move the checkpoints after `env_steps`, from which the run continues, to a folder abandoned-1, abandoned-2
+        ... Return the env steps of the moved checkpoints."""
         later = [steps for steps in self.steps() if steps > env_steps]
         if later:
             folder = self.folder.parent / f"{_ABANDONED}{len(list(self._abandoned())) + 1}"

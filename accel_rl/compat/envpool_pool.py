@@ -38,7 +38,7 @@ class Results(NamedTuple):
 
 
 class Pool:
-    """The calls that all of EnvPool's types of environments have."""
+    """The methods that EnvPool's environments have with every `env_type`."""
 
     spec: Any
     num_envs: int

@@ -184,8 +184,8 @@ def human_normalized(game: str, score: float, scale: str = "wang2016", start: st
 
 
 def table() -> list[str]:
-    """Return one line per game: which lists of GAME_LISTS contain it, and its published random and human scores in both
-    scales."""
+    """Return one line per game: which lists of GAME_LISTS contain it, and its published random and human scores in each
+    of HUMAN_SCALES."""
     heads = [name.removeprefix("atari") for name in GAME_LISTS]
     lines = [
         f"{'game':<20}" + "".join(f" {head:>2}" for head in heads) + f" {'random':>10} {'human':>10} {'human 2015':>11}"

@@ -124,8 +124,8 @@ class EmulatorEnv:
         frame[:] = self._alone.frame[0]
 
     def _press_after_reset(self) -> None:
-        """Play the actions of `Protocol.presses`, which precede the agent's actions. If the game ends during these
-        actions, reset it again."""
+        """Play the automatic actions of `Protocol.presses`, which precede the agent's actions. If the game ends during
+        the automatic actions, reset the game again."""
         core, p = self.core, self.rules.repeat_action_probability
         for code, _ in self.presses[False]:
             if self.rules.fire_reset == "frame":

@@ -34,7 +34,7 @@ class Env(Protocol):
 
     def reset(self, frame: np.ndarray, episode: int | None = None) -> None:
         """Begin an episode, and write its first frame into `frame` [*frame_shape]. `episode` is the episode's number,
-        counted from 0; None means the next one."""
+        counted from 0; None means the next episode."""
 
     def step(self, action: Any, frame: np.ndarray) -> tuple[float, bool, bool, bool]:
         """Play one agent step. `action` is a number or a list of numbers. Write the newest frame into `frame`, and
@@ -57,8 +57,8 @@ class BatchEnv(Protocol):
     n: int
 
     def reset(self, out: Step) -> None:
-        """Begin an episode in each environment, write the first frames and ages into `out`, and set its other fields to
-        zero."""
+        """Begin an episode in each environment, write the first frames and ages into `out`, and set the other fields of
+        `out` to zero."""
 
     def send(self, action: np.ndarray) -> None:
         """Begin a step with actions [n, *action_shape]: integers of any dtype, or float32."""

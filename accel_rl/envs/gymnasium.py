@@ -42,10 +42,10 @@ class GymnasiumEnv:
 
     An episode's seed also seeds the environment's own states of the global generators of `numpy.random` and `random`.
     If the environment has the methods `get_state()`, which returns bytes, and `set_state(bytes)`, a saved state
-    contains these bytes. Without these methods, and with `restore` "replay", a saved state contains the episode's seed
-    and actions, and `set_state` plays the actions again. Replaying the actions is exact if the environment is
-    deterministic, and slow in a long episode. With `restore` "new", a restored episode is always truncated at its next
-    step.
+    contains these bytes. Without `get_state` and `set_state`, and with `restore` "replay", a saved state contains the
+    episode's seed and actions, and `set_state` plays the actions again. Replaying the actions is exact if the
+    environment is deterministic, and slow in a long episode. With `restore` "new", a restored episode is always
+    truncated at its next step.
     """
 
     def __init__(
@@ -365,7 +365,7 @@ def element(space: gymnasium.Space[Any], action: Any) -> Any:
 
 def registered(id: str) -> Any:
     """Return Gymnasium's registry entry of an id, or None. If the id has the namespace of an installed package, such as
-    MinAtar/, the package's ids are registered first; Gymnasium 1 does not do this itself."""
+    MinAtar/, the package's ids are registered first, because Gymnasium 1 does not register them itself."""
     if id not in gymnasium.registry:
         for package in entry_points(group="gymnasium.envs", name=id.partition("/")[0]):
             package.load()()

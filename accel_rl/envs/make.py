@@ -116,7 +116,7 @@ class EnvConfig:
         return {name: getattr(self, name) for name in OVERRIDES if getattr(self, name) is not None}
 
     def rules(self) -> Protocol:
-        """Return the Atari protocol, with the fields that these settings override. Raises ConfigError."""
+        """Return the Atari protocol, with the values of all settings that are not None. Raises ConfigError."""
         return resolve(self.protocol, self.overrides())
 
     def keywords(self) -> dict[str, Any]:
@@ -145,7 +145,7 @@ class EnvConfig:
 @dataclass(frozen=True)
 class ResolvedEnv(EnvConfig):
     """The settings of an environment in which every value `auto` has been replaced. Environments are created only from
-    these settings.
+    a `ResolvedEnv`.
 
     The backend of an Atari game is ale or emulator. A Gymnasium environment has no backend, so its `backend` is auto.
     """

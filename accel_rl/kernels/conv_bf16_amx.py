@@ -100,7 +100,7 @@ def _packed(weight: Tensor, s: int, of_bytes: bool) -> tuple[Tensor, Tensor]:
     # The weights are divided by 255 instead of the pixels, because there are fewer weights than pixels.
     numbers = (weight / 255 if of_bytes else weight).to(torch.bfloat16).flatten()
     packed = numbers, numbers[_Order.of(C, D, k, s, of_bytes).forward]
-    if len(_last) >= 32:  # Some of the cached weights may be of deleted networks.
+    if len(_last) >= 32:  # The cache is emptied, because its weights may be of deleted networks.
         _last.clear()
     _last[weight.data_ptr()] = weight.detach().clone(), packed
     return packed

@@ -108,7 +108,7 @@ class ChannelNorm(Norm):
 
 class NormedReLU(nn.Module):
     """A ReLU with a layer norm before or after it, or without a layer norm. The norm is over `shape`, or over the last
-    axis of `shape`. May overwrite its input x [N, *shape]."""
+    axis of `shape`. `NormedReLU` may overwrite its input x [N, *shape]."""
 
     def __init__(self, shape: tuple[int, ...], layer_norm: LayerNorm):
         super().__init__()

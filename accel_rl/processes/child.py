@@ -58,8 +58,8 @@ def start(command: Sequence[str], **options: Any) -> "subprocess.Popen[bytes]":
     """Start a child process as `subprocess.Popen` does, from a thread that lives as long as this process.
 
     The thread must not end, because the kernel sends the child's signal of PR_SET_PDEATHSIG when the thread that
-    started the child ends. Stop signals are blocked in the child until it calls `accept_signals`. Otherwise, a signal
-    to the whole process group could kill the child before it has set its signal handlers.
+    started the child ends. Stop signals are blocked in the child until it calls `accept_signals`, because a signal to
+    the whole process group could kill the child before it has set its signal handlers.
     """
     from concurrent.futures import ThreadPoolExecutor
 
@@ -82,7 +82,8 @@ def reply_of(module: str, question: str, timeout_s: float) -> tuple[str, int | N
         os.close(sending)
         try:
             reply, deadline = b"", time.monotonic() + timeout_s
-            # The child's end is polled too, because a program that the child starts may keep the pipe open.
+            # The process is polled as well as the pipe, because a program that the process starts may keep the pipe
+            # open.
             while not reply.endswith(b"\n") and time.monotonic() < deadline:
                 is_ended = process.poll() is not None
                 if select.select([pipe], [], [], 0.0 if is_ended else POLL_S)[0]:

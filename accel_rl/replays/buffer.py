@@ -14,7 +14,7 @@ from accel_rl.replays.ring import NStep, ReplayBatch
 from accel_rl.text.errors import ConfigError
 
 Autoreset = Literal["NextStep", "SameStep", "Disabled"]
-"""When an environment begins a new episode. The names are those of gymnasium.vector.AutoresetMode."""
+"""Determines when a vector environment begins a new episode, by the names of gymnasium.vector.AutoresetMode."""
 MOST_PENDING = 16
 """Maximum number of steps that `add` collects before they are appended to the ring together, which is faster."""
 
@@ -146,7 +146,8 @@ class ReplayBuffer:
         self.replay.update(batch, torch.as_tensor(error))
 
     def __len__(self) -> int:
-        """Number of transitions that can be drawn. The transitions of the newest `n_step` steps are not complete."""
+        """Number of transitions that can be drawn, without those of the newest `n_step` steps, which are not
+        complete."""
         self._flush()
         return len(self.replay)
 

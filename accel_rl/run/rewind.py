@@ -1,6 +1,6 @@
 """A run that continues from a checkpoint moves the files of its abandoned part to a folder abandoned-1, abandoned-2 ...
-If these files were not moved, the best network or an evaluation could belong to the abandoned part, which metrics.csv
-no longer contains."""
+Without this move, the best network or an evaluation could belong to the abandoned part of the run, which metrics.csv no
+longer contains."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The device engine's environments that are emulated games."""
+"""Emulated games as environments of the device engine."""
 
 from typing import Any
 

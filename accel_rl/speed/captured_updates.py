@@ -117,8 +117,8 @@ class CapturedUpdates:
         return kind_of(batch, self._algo.device.type)
 
     def _fix(self, algo: PolicyGradient, samples: Samples) -> bool:
-        """Copy the samples of a rollout to fixed addresses, unless they are already there. Return False if they cannot
-        be copied."""
+        """Copy the samples of a rollout to fixed addresses, unless they are already there. Return False if the samples
+        cannot be copied."""
         if samples is not self._fixed and (kind := self._kind_of(samples)) is not None:
             algo.samples = self._fixed = self._samples.load(kind, samples)
         return algo.samples is self._fixed

@@ -50,7 +50,7 @@ def nearest(got: str, allowed: Iterable[str], n: int = 3) -> str:
 
 
 def show_warning(message: Warning | str, *_: object, **__: object) -> None:
-    """Print a warning as one line. Commands replace warnings.showwarning by this function."""
+    """Print a warning as one line. Commands replace warnings.showwarning by `show_warning`."""
     text = re.sub(r"\x1b\[[0-9;]*m", "", str(message)).removeprefix("WARN: ")  # without Gymnasium's colours
     print_text(f"note: {text}", sys.stderr)
 

@@ -112,8 +112,8 @@ class Training:
 
     @property
     def agent(self) -> Agent:
-        """The agent that is trained. With --schedule concurrent, `on_rollout` and `on_episode` must not read its
-        network, because another thread trains the network at the same time. Raises ConfigError with --cluster
+        """The agent that is trained. With --schedule concurrent, `on_rollout` and `on_episode` must not read the
+        agent's network, because another thread trains the network at the same time. Raises ConfigError with --cluster
         gorila."""
         return self.learner.algo.agent
 

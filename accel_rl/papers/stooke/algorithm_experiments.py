@@ -124,8 +124,8 @@ def secondary_learner(
     game: str = "breakout", batch_size: int = 2_048, secondary: int = 64, seed: int = 0
 ) -> TrainConfig:
     """Section 5.4.2 and Figures 6 to 8: a learner that samples, and a secondary learner that trains on the first
-    learner's replay. Both learning rates are from section 5.4.1. If the paper reports no learning rate for a batch
-    size, that of the next smaller batch size is used."""
+    learner's replay. The learning rates of both learners are from section 5.4.1. If the paper reports no learning rate
+    for a batch size, that of the next smaller batch size is used."""
     config, rate = dqn_scaling(game, batch_size, seed), step_size("dqn", secondary)
     return replace(config, secondary=SecondaryConfig(secondary, rate), log=replace(config.log, norms=True))
 
