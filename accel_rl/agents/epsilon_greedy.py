@@ -72,7 +72,7 @@ class EpsilonGreedyAgent:
 
     @property
     def reentrant(self) -> bool:
-        return not self.model.noisy  # Threads share a noisy network's noise, which is part of the network.
+        return not self.model.noisy  # Threads would share the noise, which is part of a noisy network.
 
     def record(self, q: Tensor) -> dict[str, Tensor]:
         """Return the values to record at one step, by name, each [N], from the action values q [N, A]. `record` must

@@ -68,7 +68,7 @@ class Checkpoints:
             manifest["checksum"] = _checksum(manifest)
             write_synced(temporary / "MANIFEST.json", json.dumps(manifest, indent=1).encode())
             sync_folder(temporary)
-            sync_folder(self.folder.parent)  # Makes the folder's own name durable.
+            sync_folder(self.folder.parent)  # The name of the folder `checkpoints` is synced, too.
             self._remove(final)
             os.rename(temporary, final)
             sync_folder(self.folder)
@@ -77,7 +77,7 @@ class Checkpoints:
             raise RunError(f"could not write checkpoint {final}: {e.strerror or e}; the earlier ones are whole") from e
         try:
             self.remove(old for old in self.steps()[: -self.keep] if old != env_steps)
-            for doomed in self.folder.glob(f".writing-{os.getpid()}-old-*"):  # folders of removals that failed
+            for doomed in self.folder.glob(f".writing-{os.getpid()}-old-*"):  # folders that earlier removals have left
                 remove_folder(doomed)
         except OSError as e:  # The next `save` tries to remove the checkpoint again.
             logger.warning(f"an old checkpoint in {self.folder} could not be removed: {e.strerror or e}")

@@ -1,4 +1,5 @@
-"""The command accel-rl train ALGORITHM [options] trains a run. Without an algorithm, its help lists the algorithms."""
+"""The command accel-rl train ALGORITHM [options] trains a run. Without an algorithm, the command's help lists the
+algorithms."""
 
 import re
 from pathlib import Path

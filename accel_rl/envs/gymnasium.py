@@ -119,7 +119,7 @@ class GymnasiumEnv:
             reward = float(reward)
         except (Exception, SystemExit) as e:
             raise EnvError(self, self._failed("step", e)) from e
-        if math.isinf(reward):  # A NaN is allowed, because updates with a loss of NaN are skipped.
+        if math.isinf(reward):  # A reward of NaN is allowed, because updates with a loss of NaN are skipped.
             raise EnvError(self, self._failed("step", ValueError(f"the reward is {reward}")))
         terminated = bool(terminated)
         self._ended = terminated or bool(truncated) or self._steps == self._limit

@@ -106,7 +106,7 @@ def opened(folder: Path, create: bool = False) -> Iterator[Path]:
 
 def _danger(status: os.stat_result, folder: Path | None = None) -> str:
     """A text that explains why others could write to a file or folder whose os.stat is `status`, and how to prevent
-    this. The text is "" if others could not. In the system cache, root may own files."""
+    this. The text is "" if others cannot write to it. In the system cache, root may own files."""
     is_system = folder is not None and folder == system_folder()
     remedy = f"set {SYSTEM if is_system else 'XDG_CACHE_HOME'} to a folder of your own"
     if status.st_uid != os.geteuid() and not (is_system and status.st_uid == 0):

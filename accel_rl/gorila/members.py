@@ -265,7 +265,7 @@ class EvaluatorActor:
         self._evaluator = Evaluator(self.config, plan)
 
     def evaluate(self, steps: int, seed: int) -> tuple[dict[str, Any], Any]:
-        """Pull the parameters from the parameter server, and play an evaluation. Return its result
+        """Pull the parameters from the parameter server, and play an evaluation. Return the evaluation's result
         (`Evaluation.to_dict`) and the evaluated parameters [P]."""
         self._sync.pull_now()
         agent = self._learner.algo.agent.evaluating(self.config.evaluation.greedy)

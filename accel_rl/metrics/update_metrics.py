@@ -1,4 +1,4 @@
-"""The metrics of updates."""
+"""Sums of the metrics of updates, from which rows of metrics are computed."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

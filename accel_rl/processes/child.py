@@ -44,14 +44,14 @@ def command(module: str, *arguments: str) -> list[str]:
 
 
 def environment(variables: Mapping[str, str] = os.environ, packages: Sequence[str] = ()) -> dict[str, str]:
-    """Environment variables for a process of `command`: `variables`, extended by VARIABLE. The process imports accel_rl
-    and the `packages` from the same folders as this process."""
+    """Return the environment variables of a process of `command`: those in `variables`, and VARIABLE. The process
+    imports accel_rl and the `packages` from the same folders as this process."""
     bound = {name: list(sys.modules[name].__path__) for name in ("accel_rl", *packages)}
     imports = {"path": [os.path.abspath(folder) for folder in sys.path], "packages": bound}
     return {**variables, VARIABLE: json.dumps(imports)}
 
 
-_starters: dict[int, Any] = {}  # {process id: executor of one thread}; a forked process needs a new one.
+_starters: dict[int, Any] = {}  # {process id: executor of one thread}; a forked process needs its own executor.
 
 
 def start(command: Sequence[str], **options: Any) -> "subprocess.Popen[bytes]":

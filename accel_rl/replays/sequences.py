@@ -128,7 +128,8 @@ class SequenceRing:
         self._show(before)
 
     def show(self, low: int) -> None:
-        """After the arrays of `steps` were loaded, update which of the rows from `low` on can be drawn."""
+        """Update which rows from `low` on can be drawn, after the arrays of the ring `steps` have been loaded from a
+        checkpoint."""
         self.steps.show(low)
         self._show((0, 0))
 

@@ -87,7 +87,7 @@ def _wrapped(
     for axis, panel in zip(axes.flat, panels, strict=False):
         lines |= _draw(axis, panel, colour)
     longest = max((len(name) for name in lines), default=1)
-    # Number of columns of the legend; 0.5 and 0.075 are inches
+    # Number of the legend's columns: a column is 0.5 inches wide, plus 0.075 inches for each character.
     fitting = max(1, min(4, int(width * columns / (0.5 + 0.075 * longest))))
     figure.legend(
         list(lines.values()),

@@ -3,9 +3,10 @@
     from Python    rollout | copy       | indices 1 | copy     | indices 2 | copy     | ...
     graphs                 | advantages |           | update 1 |           | update 2 | ...
 
-An update begins with its batch: the samples that have the indices, or a draw from a replay on the learner's GPU. Loss,
-backward pass, norm, optimizer step and after_update follow. The rollout and the indices are copied to fixed addresses.
-If an algorithm overrides the method `batches`, its batches are copied to fixed addresses instead of indices.
+An update begins with its batch: the samples that have the indices, or a draw from a replay on the learner's GPU. The
+batch is followed by loss, backward pass, gradient norm, optimizer step and `after_update`. The rollout and the indices
+are copied to fixed addresses. If an algorithm overrides the method `batches`, its batches are copied to fixed addresses
+instead of indices.
 """
 
 from collections import Counter

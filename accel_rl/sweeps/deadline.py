@@ -144,9 +144,7 @@ class Deadline:
 
     def _remaining_s(self, name: str, env_steps: int, rate: float) -> float:
         length, interval = self._lengths[name], int(self._settings[name]["evaluation"]["interval"])
-        evaluations = (
-            -(-length // interval) - env_steps // interval if interval else 0
-        )  # Every run is evaluated at its end.
+        evaluations = -(-length // interval) - env_steps // interval if interval else 0  # A run's end is evaluated.
         evaluation_s = _median([p.evaluation_s for p in self._measured(name)], 0.0)
         return (length - env_steps) / rate + evaluations * evaluation_s
 

@@ -12,7 +12,7 @@
 #pragma GCC visibility push(hidden)
 namespace accel {
 
-constexpr int TERMINATED = 1, ENDED = 2, SAMPLEABLE = 8;  // These are the bits of kernels/ring_arrays.py.
+constexpr int TERMINATED = 1, ENDED = 2, SAMPLEABLE = 8;  // The bits of `RingArrays.flags` (kernels/ring_arrays.py)
 
 // The arrays of `RingArrays` in kernels/ring_arrays.py, except for `finals`.
 class HostRing {

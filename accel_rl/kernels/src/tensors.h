@@ -12,7 +12,7 @@
 
 #include "address.h"
 
-#pragma GCC visibility push(hidden)  // The types of pybind11 are hidden, and so are types that contain them.
+#pragma GCC visibility push(hidden)  // as pybind11's types, which some types here contain
 namespace accel {
 
 namespace py = pybind11;

@@ -53,7 +53,7 @@ def gorila(
         gamma=0.99,
         target_interval=60_000,  # 60,000 updates of the parameters (section 5.1)
         optimizer="adagrad",  # section 4.2
-        # This project chose AdaGrad's learning rate without a search. A small run with it did not learn Pong.
+        # This project chose AdaGrad's learning rate without a search. A small run with 0.003 did not learn Pong.
         learning_rate=0.003,
         optimizer_eps=1e-6,  # This project chose the optimizer's epsilon, because the paper reports no value.
         network="nature",  # section 5.1

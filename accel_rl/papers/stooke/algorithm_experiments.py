@@ -145,8 +145,9 @@ def optimizers(
     game: str = "qbert", optimizer: str = "adam", batch_size: int = 64, learning_rate: float = 4.2e-4, seed: int = 0
 ) -> TrainConfig:
     """Appendix C and Figure 9 compare the norms of parameters, gradients and steps with Adam and with RMSProp, at batch
-    sizes of 64 to 1,024. RMSProp needed 20 times the learning rate at the largest batch size. As in appendix A, Adam's
-    epsilon is 0.01 / batch size. RMSProp's epsilon is 1e-6 inside the root at all batch sizes, as in Lasagne."""
+    sizes of 64 to 1,024. At the largest batch size, RMSProp needed 20 times the learning rate of the smallest batch
+    size. As in appendix A, Adam's epsilon is 0.01 / batch size. RMSProp's epsilon is 1e-6 inside the root at all batch
+    sizes, as in Lasagne."""
     settings = {"adam": {}, "rmsprop": {"optimizer": "rmsprop", "optimizer_eps": 1e-6}}
     if optimizer not in settings:
         raise ValueError(f"optimizer={optimizer!r}: must be one of {', '.join(settings)}")

@@ -61,7 +61,7 @@ struct TileRegisters {
 // after `b`.
 struct Operands {
     const bf16* a;
-    i64 a_tile, a_row;  // The distances are those from a tile of rows, or from a row, to the next.
+    i64 a_tile, a_row;  // Distance from a tile of rows to the next, and from a row to the next, in numbers
     const i64* a_steps;
     const bf16* b;
     i64 b_tile, b_row;
