@@ -85,7 +85,7 @@ class BatchEnv(Protocol):
 
 
 _MAGIC = b"accel_rl.env.1\n"  # The last digit is the version of the format.
-_LENGTH = 4  # number of bytes of the header's length and of the checksum (little-endian)
+_LENGTH = 4  # sizes of the header's length and of the checksum, in bytes (little-endian)
 
 
 def pack_state(header: dict[str, Any], blob: bytes = b"") -> bytes:

@@ -26,7 +26,7 @@ class FlatParameters:
         self.named = sorted(named, key=lambda item: item[1].numel() % ALIGNED != 0)
         params = [p for _, p in self.named]
         self.data = torch.cat([p.detach().reshape(-1) for p in params])
-        # `message` contains the gradient and two more numbers, and is summed over ranks by one collective operation.
+        # One collective operation sums `message` over ranks: the gradient, the number of samples, and the summed loss.
         self.message = torch.zeros(len(self.data) + 2, dtype=self.data.dtype, device=self.data.device)
         self.grad = self.message[:-2]
         self.slices: dict[str, slice] = {}

@@ -76,7 +76,7 @@ class SequenceBatch:
 class SequenceRing:
     """A ring whose cells are sequences: cell k * B + b begins at row k * period of environment b, in the ring `steps`.
 
-    `Uniform`, `Prioritized` and `Replay` use it like a `FrameRing`.
+    `Uniform`, `Prioritized` and `Replay` use a `SequenceRing` like a `FrameRing`.
     """
 
     refused = 0

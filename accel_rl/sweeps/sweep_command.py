@@ -116,7 +116,7 @@ def main(argv: list[str]) -> int:
 
 
 def sweep(argv: list[str], began: float | None = None) -> int:
-    """Run the command. `began` is its start (Unix time), by default the current time."""
+    """Run the command. `began` is the time at which the command began (Unix time), by default the current time."""
     began = time.time() if began is None else began
     argv = with_default_folder(argv)
     existing = any(a.partition("=")[0] in ("--resume", "--pause", "--unpause", "--prune") for a in argv)
