@@ -34,7 +34,7 @@ class Env(Protocol):
 
     def reset(self, frame: np.ndarray, episode: int | None = None) -> None:
         """Begin an episode, and write its first frame into `frame` [*frame_shape]. `episode` is the episode's number,
-        counted from 0; None means the next episode."""
+        counted from 0, or None for the next episode."""
 
     def step(self, action: Any, frame: np.ndarray) -> tuple[float, bool, bool, bool]:
         """Play one agent step. `action` is a number or a list of numbers. Write the newest frame into `frame`, and

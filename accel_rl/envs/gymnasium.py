@@ -29,8 +29,8 @@ class GymnasiumEnv:
 
     `id` is a registered id ("CartPole-v1"), or "module:function", where the function creates an environment. `seed` is
     a whole number >= 0. Each episode is reset with its own seed, which depends on `seed` and the episode's number.
-    `stack` is the number of stacked frames if observations are pictures. An episode is truncated after `limit` steps;
-    None means that only the environment's own limit applies. With `render`, the environment is created with
+    `stack` is the number of stacked frames if observations are pictures. An episode is truncated after `limit` steps,
+    or, if `limit` is None, only by the environment's own limit. With `render`, the environment is created with
     render_mode="rgb_array", which `screen_rgb` needs. `kwargs` are keyword arguments of the environment. A user's
     function also receives the arguments `index` (the environment's index in the run) and `training` (whether the
     environment is for training), if it has these parameters. With `mask_in_info`, the action mask in `info` becomes a

@@ -211,7 +211,8 @@ class Nodes:
         self._alive = now
 
     def share(self, config: Resolved) -> dict[str, float]:
-        """The resources that Ray reserves for each member. Raises ConfigError if the cluster is too small."""
+        """The resources that Ray reserves for each member. Raises ConfigError if the cluster has too few cores or GPUs
+        for all members."""
         g, n = config.gorila, config.gorila.members
         cpus, gpus = ([node.get(name, 0.0) for node in self._alive.values()] for name in ("CPU", "GPU"))
         wants_gpu = config.device != "cpu" and sum(gpus) > 0

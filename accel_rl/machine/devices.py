@@ -100,7 +100,7 @@ class Device(str):
         return self.runtime.stream(stream) if self.queues_work else nullcontext()
 
     def random_state(self) -> "torch.Tensor | None":
-        """State of the GPU's default random generator; None on the CPU."""
+        """State of the GPU's default random generator, or None on the CPU."""
         return self.runtime.get_rng_state(self) if self.queues_work else None
 
     def set_random_state(self, state: "torch.Tensor | None") -> None:

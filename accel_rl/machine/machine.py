@@ -51,8 +51,8 @@ class Node:
 class Machine:
     """Resources read from a file, or detected on this machine.
 
-    `quota` is the CPU limit of the cgroup, in cores; None means no limit. `memory` is in bytes, or None if unknown; for
-    this machine, `memory` is the free memory. `gpu_memory` is the memory of each GPU in bytes, or 0 if unknown.
+    `quota` is the CPU limit of the cgroup, in cores, or None without a limit. `memory` is in bytes, or None if unknown;
+    for this machine, `memory` is the free memory. `gpu_memory` is the memory of each GPU in bytes, or 0 if unknown.
     `machines` is the number of equal machines in the cluster, including this machine.
     """
 

@@ -86,7 +86,8 @@ class ReplayBuffer:
         self.replay = config.build(spec, n_envs, NStep(n_step, gamma, reward_clip), device, seed)
         self._spec, self._B = spec, n_envs
         C = min(MOST_PENDING, self.replay.ring.L - n_step - stack)
-        # The steps that have not been appended to the ring, at most C. Their frames begin at row S - 1 of `_frames`.
+        # The arrays contain at most C steps that have not been appended to the ring; the frames of these steps begin at
+        # row S - 1 of `_frames`.
         self._frames: NDArray[Any] = np.zeros((stack - 1 + C, n_envs, *frame), self._type)
         self._finals: NDArray[Any] = np.zeros((C, n_envs, *frame), self._type)
         self._action = np.zeros((C, n_envs), np.int64)

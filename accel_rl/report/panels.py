@@ -195,7 +195,8 @@ FIGURES_IN_ROWS = {"3", "4"}
 
 def grouped(settings: BySetting) -> dict[str, BySetting]:
     """{family: settings}, where each family is a row of the figure, or {"": settings} for a single group. Runs of
-    Figures 3 and 4 are drawn in rows. Other runs are drawn in rows if every family has several settings."""
+    Figures 3 and 4 are drawn in rows. Runs of other experiments are drawn in one row per family if every family has
+    several settings."""
     rows: dict[str, dict[str, Any]] = {}
     runs = [r for games in settings.values() for same in games.values() for r in same]
     for setting, games in settings.items():

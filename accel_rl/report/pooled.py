@@ -2,7 +2,7 @@
 run per game is not enough to test one game, but all games together are enough to test the setting. The runs of a source
 are unknown, but their mean, deviation and number in each game are published. Therefore the stratified bootstrap is
 parametric: in each game, the mean of each side is drawn from a normal distribution, whose variance is estimated from
-the seeds of both sides. tests/report/test_pooled.py measures the error and the power of this test.
+the seeds of both sides. tests/report/test_pooled.py measures the error and the power of the test over all games.
 """
 
 from collections.abc import Sequence

@@ -99,7 +99,7 @@ class TrainedRun:
         return np.asarray(episodes < min(float(least), episodes.max()) / 2)
 
     def episodes_of(self, which: str) -> int | None:
-        """Number of episodes of the final or best evaluation; None if unknown."""
+        """Number of episodes of the final or best evaluation, or None if unknown."""
         if which == "online" or not self.evaluated or len(self.episodes[1]) != len(self.evaluations[1]):
             return None
         return int(self.episodes[1][self.chosen(which)])

@@ -33,7 +33,7 @@ def _no_garbage_collection() -> Iterator[None]:
             gc.enable()
 
 
-_one_at_a_time = threading.Lock()  # Starting a capture would break another thread's capture.
+_one_at_a_time = threading.Lock()  # Starting a capture would break a capture in another thread.
 _failed: list[Any] = []  # The graphs of failed captures are kept, because torch continues to use them.
 
 

@@ -155,7 +155,7 @@ def open_study(file: Path | None) -> tuple[Any, Any]:
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     return optuna, optuna.create_study(
         storage=optuna.storages.JournalStorage(JournalFileBackend(str(file))) if file else None,
-        sampler=optuna.samplers.TPESampler(seed=0, constant_liar=True),  # New trials avoid settings of running ones.
+        sampler=optuna.samplers.TPESampler(seed=0, constant_liar=True),  # New trials avoid settings of running trials.
         pruner=optuna.pruners.MedianPruner(FIRST_TRIALS, WARM_UP + 1),
         study_name="search", direction="maximize", load_if_exists=True,
     )  # fmt: skip

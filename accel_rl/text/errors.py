@@ -91,7 +91,7 @@ def exit_with(error: RunError) -> NoReturn:
 
 def reported(error: BaseException) -> str:
     """A line about an OSError whose number is in `REPORTED`, or about a thread, module or array that a limit of the
-    system does not allow. "" for other errors."""
+    system does not allow, or "" for any other error."""
     if isinstance(error, OSError):
         if error.errno not in REPORTED:
             return ""

@@ -133,7 +133,7 @@ def pong_small(seed: int = 1) -> TrainConfig:
 
 
 def pong_small_unguarded(seed: int = 1) -> TrainConfig:
-    """`pong_small` without discarding outliers, as in `pong_small_single`."""
+    """`pong_small` without discarding outliers. `pong_small_single` discards no outliers either."""
     config = pong_small(seed)
     return replace(config, gorila=replace(config.gorila, outlier_deviations=0.0))
 

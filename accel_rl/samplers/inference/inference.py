@@ -46,7 +46,8 @@ class Inference:
         yield
 
     def store(self, out: Tensor, value: Tensor) -> None:
-        """Copy a result [n] of inference to the rollout's array `out`. A captured call includes this copy."""
+        """Copy a result [n] of inference to the rollout's array `out`. If the call of the agent is captured, the copy
+        to `out` is captured too."""
         out.copy_(value)
 
 

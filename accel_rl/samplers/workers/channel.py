@@ -36,8 +36,8 @@ class EventFd:
     """An event that wakes a process which polls it: an eventfd, or a pipe on systems without eventfd."""
 
     def __init__(self, fds: tuple[int, int] | None = None):
-        """`fds` are the file descriptors (to read, to write) of an event that another process has created; None creates
-        an event."""
+        """`fds` are the file descriptors (to read, to write) of an event that another process has created. If `fds` is
+        None, a new event is created."""
         if fds is None:
             if hasattr(os, "eventfd"):
                 fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)

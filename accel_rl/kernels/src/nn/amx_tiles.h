@@ -103,7 +103,7 @@ ACCEL_TILES inline void add_products(const Operands& o, bool two_rows, bool two_
     else two_columns ? add_products<1, 2>(o) : add_products<1, 1>(o);
 }
 
-// Stores the sums [2][2][16][16].
+// Stores the four tiles of sums, 16 x 16 floats each, one after another.
 ACCEL_TILES inline void store_tiles(float* sums) {
     _tile_stored(0, sums, 64);
     _tile_stored(1, sums + 256, 64);
