@@ -39,7 +39,7 @@ class Rates(NamedTuple):
 
 
 class Trial(Callback):
-    """Measures the rates of a run, and ends the run."""
+    """Measures the env steps/s of a trial run, and then ends the trial run."""
 
     def __init__(self, seconds: float):
         """The env steps/s with updates are measured for `seconds`. The measurement begins half of this time after the

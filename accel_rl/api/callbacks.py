@@ -36,8 +36,8 @@ class StopAtScore(Callback):
 
     score: float
     episodes: int = 100
-    """Number of last episodes over which the score is averaged, at most --log.window. The run never ends before this
-    number of episodes has ended."""
+    """Number of last episodes over which the score is averaged, at most --log.window. The callback never ends a run in
+    which fewer episodes have ended."""
 
     def on_start(self, training: Training) -> None:
         window, games = training.config.window, len(training.config.env.games)

@@ -115,7 +115,7 @@ class _Order:
     """Indices of the weight's numbers in the order of a matrix product's right operand: [taps, inner / 32, D / 16, 16
     pairs, 16, 2]."""
     back: Tensor
-    """Indices of the transposed weight of each tap, also in the order of a right operand. The tensor is empty for byte
+    """Indices of the transposed weight of each tap, also in the order of a right operand. `back` is empty for byte
     inputs, which have no gradient."""
     gradient: Tensor
     """For each number of the weight, the position of its gradient in an array [taps, D / 32, inner / 32, 2, 2, 16 of D,

@@ -98,8 +98,8 @@ def body_of_streams(
     default: int,
 ) -> tuple[nn.Module, int, int]:  # fmt: skip
     """Return `body` without its last fully connected layer, the number of its features, and the width of the missing
-    layer (0 after a user's module without layers). Each stream has its own layer in place of the missing one. For
-    vectors, `body` has two layers of the width `default`, unless `hidden` is given."""
+    layer (0 after a user's module without layers). Each stream of a dueling network has its own layer in place of the
+    missing layer. For vectors, `body` has two layers of the width `default`, unless `hidden` is given."""
     front, features, widths = _front(spec, network, layer_norm, (default, default))
     *first, last = hidden or widths or (0,)
     net, features = _with_layers(front, features, tuple(first), layer_norm, activation)

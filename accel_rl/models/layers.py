@@ -17,7 +17,7 @@ activation, or no layer norm (`none`). With `before-channels`, a norm is over th
 
 def orthogonal_(layer: Layer, gain: float) -> Layer:
     """Orthogonal weights (Saxe et al. 2014) and zero biases."""
-    if not layer.weight.is_meta:  # A meta tensor has no values, and torch 2.11 would import its compiler.
+    if not layer.weight.is_meta:  # For a meta tensor, which has no values, torch 2.11 would import its compiler.
         nn.init.orthogonal_(layer.weight, gain)
     assert layer.bias is not None
     nn.init.zeros_(layer.bias)

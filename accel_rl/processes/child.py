@@ -142,7 +142,7 @@ def run_program(run: Callable[[], int | None]) -> None:
     pid, exit_code, leave = os.getpid(), 1, os._exit
 
     def end() -> None:
-        if os.getpid() == pid:  # A process that is forked from this one ends in the usual way.
+        if os.getpid() == pid:  # A process that is forked from this one does not call os._exit.
             for stream in (sys.stdout, sys.stderr):
                 with contextlib.suppress(AttributeError, OSError, ValueError):
                     stream.flush()

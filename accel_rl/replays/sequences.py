@@ -4,8 +4,8 @@
                    ^ state              ^ state                 one state before every period-th step
     next       ...                |<- burn-in ->|<-------- length -------->|<- n ->|
 
-Each frame is stored once, in the ring, however many sequences contain it. The n steps at the end complete the n-step
-returns of the steps before.
+Each frame is stored once, in the ring, however many sequences contain it. The last n steps of a sequence complete the
+n-step returns of the steps before them.
 """
 
 from collections.abc import Hashable

@@ -86,7 +86,7 @@ def _bounds(
     and deviations [..., 2 sides, games]."""
     # In each game, both sides are assumed to have the same variance, estimated from the seeds of both sides.
     variance = (deviations**2 * freedoms).sum(-2, keepdims=True) / freedoms.sum(0)
-    freedom = freedoms.sum() / 2  # halved, because the mean is over about half of the games
+    freedom = freedoms.sum() / 2  # The interquartile mean is over about half of the games.
     scale = np.sqrt(freedom / rng.chisquare(freedom, (reps, *(1,) * means.ndim)))
     drawn = means + scale * np.sqrt(variance / seeds) * rng.normal(size=(reps, *means.shape))
     first, second = np.moveaxis(_iqm(drawn), -1, 0)

@@ -46,7 +46,7 @@ def _derived(run: Path, env_steps: int) -> Iterator[Path]:
         try:
             later = json.loads(path.read_text())["env_steps"] > env_steps
         except (OSError, ValueError, LookupError, TypeError):
-            later = False  # The file is not an evaluation of this project.
+            later = False  # accel_rl did not write this file.
         if later:
             yield path
 

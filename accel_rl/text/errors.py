@@ -73,7 +73,7 @@ def ended(name: str, run: Callable[[list[str]], int], argv: list[str]) -> int:
         return _told(name, str(e), 1)
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:  # In `accel-rl games | head`, `head` may end first.
+    except BrokenPipeError:  # In `accel-rl games | head`, `head` may end before `accel-rl`.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except (OSError, RuntimeError, ImportError, MemoryError) as e:

@@ -46,8 +46,8 @@ def ppo_ranks(game: str = "pong", ranks: int = 8, seed: int = 0) -> TrainConfig:
 
 @levels({"game": TEST_GAMES}, Level({"ranks": (1, 2, 4, 8, 16, 32)}, gpus=(1, 2, 4, 8, 8, 8)))
 def a3c(game: str = "pong", ranks: int = 8, seed: int = 0) -> TrainConfig:
-    """Figure 3 (second row) and Table 2: A3C with A2C's settings and 1 to 32 learners, each with 16 environments. More
-    than 8 learners share the 8 GPUs."""
+    """Figure 3 (second row) and Table 2: A3C with A2C's settings and 1 to 32 learners, each with 16 environments. 16 or
+    32 learners share 8 GPUs."""
     return together(a2c_scaling(game, 16, seed), ranks, update="async")
 
 
