@@ -23,7 +23,7 @@ V5 = {
 
 
 def env_id(game: str) -> str:
-    """accel_rl/MsPacman-v5 for ms_pacman."""
+    """The Gymnasium id of a game, such as accel_rl/MsPacman-v5 for ms_pacman."""
     return f"accel_rl/{camel_case(game)}-v5"
 
 

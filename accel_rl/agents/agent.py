@@ -47,7 +47,7 @@ class Agent(Protocol):
         agent without a recurrent state. `act` advances the recurrent state in place."""
 
     def evaluating(self, greedy: bool = False) -> "Agent":
-        """An agent with the same parameters that acts as in an evaluation. With `greedy`, this agent acts greedily."""
+        """Return an agent with the same parameters that acts as in an evaluation, and greedily if `greedy` is true."""
 
     def state_dict(self) -> dict[str, Any]:
         """State on which acting depends in addition to the parameters, such as an exploration schedule."""
@@ -117,7 +117,7 @@ class FunctionAgent(RandomAgent):
 
 
 class StickyRandomAgent(RandomAgent):
-    """Acts in one environment. At each step, the last action is repeated with probability `keep`."""
+    """Acts at random in one environment. At each step, the agent repeats its last action with probability `keep`."""
 
     reentrant = False
 

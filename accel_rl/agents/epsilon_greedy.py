@@ -14,7 +14,7 @@ from accel_rl.ops.q_learning import uniform_action
 
 
 class EpsilonGreedyAgent:
-    """A uniformly random action with probability epsilon, and otherwise the action with the highest value.
+    """Selects a uniformly random action with probability epsilon, and otherwise the action with the highest value.
 
     `epsilon` is one number for all environments, or one number per environment [B]. If epsilon is 1 for all
     environments and the agent records nothing, no observation is needed. If epsilon is one number, environment i
@@ -34,11 +34,11 @@ class EpsilonGreedyAgent:
         self.model, self.epsilon_evaluation = model, epsilon_evaluation
         self._powers: Tensor | None = None
         self.epsilon = epsilon
-        self.mask: int = getattr(model, "mask", 0)  # Number of actions of the observations' mask, or 0 without a mask
+        self.mask: int = getattr(model, "mask", 0)  # Size of the observations' action mask, or 0 without one
         self.explores = True  # Whether the agent explores, so that a noisy network adds noise to its weights
 
     def spread(self, powers: Tensor) -> None:
-        """Exponents [B] of epsilon, one per environment."""
+        """Exponents [B] of epsilon, one for each environment."""
         self._powers, self.epsilon = powers, self.epsilon
 
     @property
@@ -72,11 +72,11 @@ class EpsilonGreedyAgent:
 
     @property
     def reentrant(self) -> bool:
-        return not self.model.noisy  # Threads share a noisy network's noise, which is part of the network.
+        return not self.model.noisy  # Threads would share the noise, which is part of a noisy network.
 
     def record(self, q: Tensor) -> dict[str, Tensor]:
-        """Values of one step, by name, each [N], from the action values q [N, A]. Must have no side effects, since a
-        GPU may replay the computation."""
+        """Return the values to record at one step, by name, each [N], from the action values q [N, A]. `record` must
+        have no side effects, because a GPU may replay its computation."""
         return {}
 
     def forward(self, obs: Tensor, memory: RnnState | None = None) -> tuple[Tensor, Tensor | None]:
@@ -112,7 +112,8 @@ class EpsilonGreedyAgent:
         return epsilon_greedy(q, uniform, epsilon), self.record(q)
 
     def evaluating(self, greedy: bool = False) -> "EpsilonGreedyAgent":
-        """The same network with the epsilon of evaluations, or epsilon 0 if `greedy` is true."""
+        """Return an agent with the same network, and with the epsilon of evaluations, or epsilon 0 if `greedy` is
+        true."""
         agent = type(self)(self.model, 0.0 if greedy else self.epsilon_evaluation, self.epsilon_evaluation)
         agent.explores = False
         return agent

@@ -53,8 +53,8 @@ class CategoricalPolicyAgent:
         return self.forward(obs, memory)[1]
 
     def evaluating(self, greedy: bool = False) -> "CategoricalPolicyAgent":
-        """This agent itself, because A2C and PPO also sample actions in evaluations. With `greedy`, a copy that acts
-        greedily."""
+        """Return this agent, because A2C and PPO also sample actions in evaluations. With `greedy`, return a copy that
+        acts greedily."""
         return type(self)(self.model, greedy, self.policy)
 
     def state_dict(self) -> dict[str, Any]:
@@ -78,8 +78,8 @@ class RecurrentPolicyAgent(CategoricalPolicyAgent):
 
 
 class PolicyAgent:
-    """Samples actions from the softmax of its network's logits [N, n_actions], and records nothing. Algorithms that
-    learn from a replay use this agent. With probability `epsilon` an action is uniformly random."""
+    """Samples actions from the softmax of its network's logits [N, n_actions], and records nothing. `PolicyAgent` is
+    for algorithms that learn from a replay. With probability `epsilon` an action is uniformly random."""
 
     reentrant = True
     state_size = 0
@@ -116,7 +116,7 @@ class PolicyAgent:
         return torch.where(uniform < self.epsilon, uniform_action(uniform / self.epsilon, self.n_actions), action), {}
 
     def evaluating(self, greedy: bool = False) -> "PolicyAgent":
-        """The same network, which never acts uniformly at random."""
+        """Return an agent with the same network, which never acts uniformly at random."""
         return type(self)(self.model, self.n_actions, greedy)
 
     def state_dict(self) -> dict[str, Any]:

@@ -39,11 +39,11 @@ class Rates(NamedTuple):
 
 
 class Trial(Callback):
-    """Measures the rates of a run, and ends the run."""
+    """Measures the env steps/s of a trial run, and then ends the trial run."""
 
     def __init__(self, seconds: float):
-        """The rate of learning is measured over `seconds`, after half of this time has passed since the first update:
-        the first updates compile kernels and capture graphs."""
+        """The env steps/s with updates are measured for `seconds`. The measurement begins half of this time after the
+        first update, because the first updates compile kernels and capture graphs."""
         self.seconds = seconds
         self.env_steps = 0
         self.played: list[tuple[float, int]] = []  # (time, env steps) of rollouts before the first update
@@ -78,8 +78,9 @@ def _rate(points: list[tuple[float, int]]) -> float:
 
 
 def with_budget(config: TrainConfig, budget: str, seconds: float, path: Path | None) -> TrainConfig:
-    """The settings with the env steps that the run makes in `seconds`. `budget` is the user's text for messages. Raises
-    ConfigError for impossible settings, before the trial."""
+    """Return the settings with the run's length: the number of env steps that a run makes in `seconds`. `budget` is the
+    duration as the user has written it, for error messages. Raises ConfigError for impossible settings, before the
+    trial."""
     if config.mode.over_ray or "RANK" in os.environ:
         raise ConfigError(f"--budget {budget}: only on one machine, without --cluster and torchrun; give --env-steps")
     if path is not None:
@@ -130,7 +131,8 @@ def _random_steps(config: TrainConfig) -> int:
 
 
 def env_steps_in(seconds: float, rates: Rates, random_steps: int = 0) -> int:
-    """Env steps of a run of `seconds`, whose first `random_steps` are random play, rounded down to three digits."""
+    """Return the number of env steps of a run of `seconds` that begins with `random_steps` random steps. The number is
+    rounded down to three digits."""
     played_s = random_steps / rates.playing
     if seconds <= played_s:
         steps = seconds * rates.playing

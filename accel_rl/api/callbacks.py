@@ -36,8 +36,8 @@ class StopAtScore(Callback):
 
     score: float
     episodes: int = 100
-    """Number of last episodes over which the score is averaged, at most --log.window. The run never ends before this
-    number of episodes has ended."""
+    """Number of last episodes over which the score is averaged, at most --log.window. The callback never ends a run in
+    which fewer episodes have ended."""
 
     def on_start(self, training: Training) -> None:
         window, games = training.config.window, len(training.config.env.games)
@@ -154,7 +154,7 @@ class WandbArtifacts(Callback):
 
 @contextmanager
 def _uploading(name: str) -> Iterator[None]:
-    """A context in which an error of an upload is logged, and does not end the run."""
+    """A context in which a failed upload is logged, and does not end the run."""
     try:
         yield
     except Exception as e:

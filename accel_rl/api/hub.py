@@ -21,7 +21,7 @@ def _hub() -> Any:
 
 
 def is_folder(place: str) -> bool:
-    """A local folder begins with / . or ~; other places are models on the hub."""
+    """The path of a local folder begins with /, . or ~. Any other `place` is the name of a model on the hub."""
     return place.startswith(("/", ".", "~"))
 
 

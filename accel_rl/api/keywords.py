@@ -55,7 +55,8 @@ def plain(value: Any) -> Any:
 
 
 def with_values(config: TrainConfig, values: Mapping[str, Any]) -> TrainConfig:
-    """`values` maps short names (game) or full names to values, as in `settings`. Raises ConfigError."""
+    """`values` maps short names (game) or full names of settings to their values, as in the function `settings`. Raises
+    ConfigError."""
     for name, value in values.items():
         config = _with(config, _full_name(config, name), value)
     return config
@@ -118,8 +119,8 @@ def _base(what: What) -> TrainConfig:
 
 
 def _class_of(config: AlgorithmConfig) -> type[Algorithm]:
-    """The algorithm whose own settings are of this type. Raises ConfigError unless exactly one algorithm has settings
-    of this type."""
+    """The algorithm whose class of settings is the type of `config`. Raises ConfigError unless exactly one algorithm
+    has this class of settings."""
     result = [cls for cls in _subclasses(Algorithm) if cls.__dict__.get("Config") is type(config)]
     if len(result) != 1:
         name = type(config).__name__
@@ -134,7 +135,7 @@ def _subclasses(cls: Any) -> set[Any]:
 
 
 def name_of(thing: Any, what: str) -> str:
-    """module:attribute, by which other processes import a class or a function. Raises ConfigError."""
+    """The name module:attribute, by which other processes can import a class or a function. Raises ConfigError."""
     module, name = thing.__module__, thing.__qualname__
     if getattr(importlib.import_module(module), name, None) is not thing:
         raise ConfigError(f"{name}: {what} must be defined at the top of a module, not inside a function or class")

@@ -61,8 +61,8 @@ def run_new(given: TrainConfig, path: Path | None, objects: Observers | None = N
 
 @contextmanager
 def _begun(config: Resolved) -> Iterator[RunFolder]:
-    """The new folder of a run, which is locked, and removed again if a ConfigError ends the run before training. Raises
-    RunError if the folder was moved or removed while the run began."""
+    """A context that creates and locks the folder of a new run. If a ConfigError ends the run before training, the
+    folder is removed. Raises RunError if the folder was moved or removed while the run began."""
     path = Path(config.run_dir)
     try:
         run = RunFolder.create(path, config)
@@ -80,8 +80,8 @@ def _begun(config: Resolved) -> Iterator[RunFolder]:
 
 
 def run_to_end(plan: RunPlan, run: RunFolder, state: dict[str, Any] | None, objects: Observers | None = None) -> Result:
-    """Train to the end of the run from a checkpoint's state, or from the beginning if `state` is None. The caller has
-    entered `steady_output`. The function `run_new` explains `objects`."""
+    """Train to the end of the run from a checkpoint's state, or from the beginning if `state` is None. `run_to_end`
+    must be called within the context `steady_output`. The function `run_new` explains `objects`."""
     open_standard_descriptors()
     config, mode = plan.config, plan.config.mode
     what = f"{config.algorithm} on {config.env.label}"

@@ -88,7 +88,8 @@ def _revision(folder: Path) -> str:
 
 
 def _size(folder: Path) -> str:
-    """The number of a model's parameters and buffers by type, and the size of the file."""
+    """A text with the number of a model's parameters and buffers of each data type, and the size of the model's
+    file."""
     file = folder / "model.safetensors"
     counts: dict[str, int] = {}
     for x in tensor_file.load(file.read_bytes()).values():

@@ -45,7 +45,8 @@ class Video(type(Path())):  # type: ignore[misc]  # Path is an abstract class be
 
 
 def curve(path: Path, config: TrainConfig, y: str, x: str) -> Picture:
-    """The column `y` of metrics.csv over the column `x`. Raises ConfigError if the column has no values yet."""
+    """Return a plot of the column `y` of metrics.csv over the column `x`. Raises ConfigError if the column has no
+    values yet."""
     return Picture(drawn(gather(columns_of([path], x, y), labelled([config.to_dict()])), x, y))
 
 

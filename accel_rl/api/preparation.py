@@ -51,7 +51,7 @@ def _check_network(config: Resolved, device: str) -> None:
             algo = build_algorithm(config, config.spec, "meta")
     except ConfigError:
         raise
-    except Exception as e:  # Other errors are ignored, because the run raises them again.
+    except Exception as e:  # Errors other than a network's size are ignored, because the run raises them again.
         if "overflow" in str(e):
             raise ConfigError(f"the network is too large: {' '.join(str(e).split())}") from e
         return

@@ -119,8 +119,8 @@ def _change_lines(changes: Mapping[str, tuple[Any, Any]]) -> list[str]:
 
 
 def _schedule_lines(config: Resolved, changes: Mapping[str, tuple[Any, Any]]) -> list[str]:
-    """Lines that report at which env step linear schedules end, if the run's length is changed. Without linear
-    schedules, []."""
+    """Lines that report at which env step linear schedules end, if the run's length is changed. Return [] if the run
+    has no linear schedules."""
     linear = [name for name, value in values_in(config.algo, "algo.").items() if value == "linear"]
     if "env_steps" not in changes or not linear or "schedule_steps" in changes:
         return []

@@ -72,7 +72,7 @@ class RolloutSource:
 
     @property
     def finished(self) -> list[Episode]:
-        """The episodes that ended in the last rollout."""
+        """The episodes that ended in the newest rollout."""
         return self.sampler.finished
 
     def close(self) -> None:

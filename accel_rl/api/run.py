@@ -94,8 +94,8 @@ def raise_if_stopped(result: Result) -> None:
 
 
 class Run:
-    """The training run in a folder. The run's files are read at each access, so a run can be inspected while it
-    trains."""
+    """A training run, which has written its files into a folder. The run's files are read at each access, so a run can
+    be inspected while it trains."""
 
     def __init__(self, path: str | os.PathLike[str], result: Result | None = None, *, trust: bool = False):
         """`path` is the folder of a run or of a model, or a trained agent of the suite, such as suite/ppo-breakout.

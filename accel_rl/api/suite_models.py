@@ -7,7 +7,7 @@ from pathlib import Path
 from accel_rl.settings.registry import SUITE_PREFIX
 from accel_rl.text.errors import ConfigError, nearest
 
-SUITE = Path(__file__).parents[2] / "experiments" / "models"  # Only a clone has this folder, not a wheel.
+SUITE = Path(__file__).parents[2] / "experiments" / "models"  # Only a clone has experiments/models; a wheel does not.
 
 
 def model_names() -> list[str]:

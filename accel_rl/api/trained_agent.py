@@ -35,7 +35,8 @@ from accel_rl.training.stored_agents import BestAgent
 
 
 def read_state(run: RunFolder, chosen: str = "", best: bool = False) -> dict[str, Any] | None:
-    """The `chosen` checkpoint folder, the best network, or the newest checkpoint; None without a checkpoint."""
+    """Read the checkpoint in the folder `chosen`, the best network, or the newest checkpoint. Return None if the run
+    has no checkpoint."""
     if best and chosen:
         raise ConfigError(f"--best and --checkpoint {chosen}: give one of the two")
     if best:
@@ -47,7 +48,7 @@ def read_state(run: RunFolder, chosen: str = "", best: bool = False) -> dict[str
 
 
 def read_agent(run: RunFolder, chosen: str = "", best: bool = False) -> dict[str, Any] | None:
-    """Same as `read_state`. If the folder contains an exported model, read the model."""
+    """Do the same as `read_state`, but if the folder contains an exported model, read the model."""
     if not chosen and ModelFolder(run.path).is_there:
         return ModelFolder(run.path).load()
     return read_state(run, chosen, best)
@@ -62,12 +63,12 @@ def trained_agent(
     device: str = "",
     backend: str = "",
 ) -> tuple[Resolved, dict[str, Any], Agent, RankPlan]:
-    """The settings for acting, the run's checkpoint, the agent that the checkpoint contains (in evaluation mode), and
-    the plan for the placement of this agent.
+    """Return the settings for acting, the run's checkpoint, the agent that the checkpoint contains (in evaluation
+    mode), and the plan for the placement of this agent.
 
-    `chosen` is a checkpoint folder, or "" for the newest checkpoint. `best` selects the network with the best
-    evaluation instead. The function `acting_config` explains `device` and `backend`. Raises ConfigError if the run has
-    no checkpoint.
+    `chosen` is a checkpoint folder, or "" for the newest checkpoint. With `best`, the network with the best evaluation
+    replaces that of the newest checkpoint. The function `acting_config` explains `device` and `backend`. Raises
+    ConfigError if the run has no checkpoint.
     """
     config = acting_config(config, device, backend)
     state = read_agent(run, chosen, best)

@@ -2,8 +2,8 @@
 detected.
 
 A checkpoint is a folder that contains state.json, state.safetensors and MANIFEST.json. The manifest lists the sha256 of
-the other two files, the names of the segments, the run's times, and a checksum of the manifest itself. Without the
-times, the files of two equal runs are equal. A checkpoint's folder is written
+the other two files, the names of the segments, the run's times, and a checksum of the manifest itself. Except for the
+times, the checkpoint files of two equal runs are equal. A checkpoint's folder is written
 under a temporary name, synced, and renamed, so a folder with its final name is complete. Large parts of a state that no
 longer change (the rows of a replay) are segments. Segments are files outside the checkpoint folders, written once and
 shared by all checkpoints that contain them.
@@ -68,7 +68,7 @@ class Checkpoints:
             manifest["checksum"] = _checksum(manifest)
             write_synced(temporary / "MANIFEST.json", json.dumps(manifest, indent=1).encode())
             sync_folder(temporary)
-            sync_folder(self.folder.parent)  # The folders' own names become durable.
+            sync_folder(self.folder.parent)  # The name of the folder `checkpoints` is synced, too.
             self._remove(final)
             os.rename(temporary, final)
             sync_folder(self.folder)
@@ -77,7 +77,7 @@ class Checkpoints:
             raise RunError(f"could not write checkpoint {final}: {e.strerror or e}; the earlier ones are whole") from e
         try:
             self.remove(old for old in self.steps()[: -self.keep] if old != env_steps)
-            for doomed in self.folder.glob(f".writing-{os.getpid()}-old-*"):  # left by a removal that failed
+            for doomed in self.folder.glob(f".writing-{os.getpid()}-old-*"):  # folders that earlier removals have left
                 remove_folder(doomed)
         except OSError as e:  # The next `save` tries to remove the checkpoint again.
             logger.warning(f"an old checkpoint in {self.folder} could not be removed: {e.strerror or e}")
@@ -90,8 +90,8 @@ class Checkpoints:
         self._collect()
 
     def set_aside(self, env_steps: int) -> list[int]:
-        """Move later checkpoints to a folder abandoned-1, abandoned-2 ..., because the run continues from `env_steps`.
-        Return the env steps of the moved checkpoints."""
+        """Move the checkpoints after `env_steps`, from which the run continues, to a folder abandoned-1, abandoned-2
+        ... Return the env steps of the moved checkpoints."""
         later = [steps for steps in self.steps() if steps > env_steps]
         if later:
             folder = self.folder.parent / f"{_ABANDONED}{len(list(self._abandoned())) + 1}"
@@ -128,7 +128,8 @@ class Checkpoints:
         self._remove(self.path(env_steps))
 
     def _remove(self, path: Path) -> None:
-        """The folder is renamed first, so that a folder with a checkpoint's name is always complete."""
+        """Rename a checkpoint's folder, and then remove it, so that every folder with a checkpoint's name is
+        complete."""
         if path.exists():
             doomed = self.folder / f".writing-{os.getpid()}-old-{path.name}"
             remove_folder(doomed)

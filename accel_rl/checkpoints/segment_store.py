@@ -48,7 +48,8 @@ class SegmentStore:
         return self._used[segment.name]
 
     def sync(self) -> None:
-        """The names of all segments become durable, including segments that a killed process has written."""
+        """Sync the names of all segment files to the disk, including those of segments that a killed process has
+        written."""
         if self._used:
             sync_folder(self.folder)
 
@@ -57,8 +58,8 @@ class SegmentStore:
         return {"segments": [self._path(*item).name for item in self._used.items()]} if self._used else {}
 
     def get(self, name: str, checksum: str) -> Segment:
-        """The segment of this name, which is read later. The read raises ConfigError if the segment's file is missing
-        or damaged."""
+        """Return the segment of this name, without reading its file yet. The later read raises ConfigError if the
+        segment's file is missing or damaged."""
         return Segment(name, lambda: self._read(name, checksum), checksum)
 
     def _read(self, name: str, checksum: str) -> dict[str, Tensor]:

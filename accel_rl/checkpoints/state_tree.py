@@ -33,7 +33,7 @@ def copied(tree: Any, later: Callable[[Segment], Segment]) -> Any:
 
 
 def _in_order(node: dict[Any, Any]) -> list[tuple[Any, Any]]:
-    if any(type(key) not in (int, str) for key in node):  # `encode` raises ConfigError for keys of other types.
+    if any(type(key) not in (int, str) for key in node):  # `encode` refuses keys that are neither int nor str.
         return list(node.items())
     return sorted(node.items(), key=lambda pair: (isinstance(pair[0], str), pair[0]))
 

@@ -27,13 +27,13 @@ LOOK_S = 0.1
 
 
 class CheckpointWriter:
-    """No other checkpoint of the run may be written at the same time."""
+    """Writes one checkpoint in a thread. No other checkpoint of the run may be written at the same time."""
 
     def __init__(
         self, checkpoints: Checkpoints, env_steps: int, state: dict[str, Any], time: dict[str, Any] | None = None
     ):
-        """`Checkpoints.save` explains the arguments. The state may change after the call. The data of a
-        segment must not change until the writer has called its `load`."""
+        """`Checkpoints.save` explains the arguments. The caller may change the state as soon as the constructor has
+        returned. The data of a segment must not change until the writer has called its `load`."""
         self.path = checkpoints.path(env_steps)
         self._unread: deque[Segment] = deque()
         self._read: queue.Queue[tuple[str, dict[str, Tensor]] | None] = queue.Queue(AHEAD)
@@ -50,7 +50,7 @@ class CheckpointWriter:
         def write() -> None:
             try:
                 self._done.set_result(checkpoints.save(env_steps, copy, times))
-            except BaseException as error:  # The error is raised in the caller's thread.
+            except BaseException as error:  # `step` raises the error in the caller's thread.
                 self._done.set_exception(error)
 
         threading.Thread(target=write, name="checkpoint", daemon=True).start()
@@ -62,8 +62,8 @@ class CheckpointWriter:
         return item[1]
 
     def step(self) -> bool:
-        """Read further segments, without waiting for the thread. Return whether the checkpoint is complete. Raises
-        RunError if the checkpoint could not be written."""
+        """Read segments for the thread that writes the checkpoint, without waiting for this thread. Return whether the
+        checkpoint is complete. Raises RunError if the checkpoint could not be written."""
         while self._unread and not self._read.full() and not self._done.done():
             segment = self._unread.popleft()
             self._read.put((segment.name, segment.load()))

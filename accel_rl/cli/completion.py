@@ -111,7 +111,7 @@ def bash(words: Iterable[Word]) -> str:
         key = f"{word.context} {'--' if word.name.startswith('--') else ':'}"
         table.setdefault(key, []).append(word.name)
         table.update({word.name: [*word.values]} if word.values else {})
-    table |= {f"{command} --": table[f"{command} ppo --"] for command in ("train", "doctor")}  # for algorithms of users
+    table |= {f"{command} --": table[f"{command} ppo --"] for command in ("train", "doctor")}  # for users' algorithms
     return BASH.replace("@table", "\n".join(f"{key} = {' '.join(names)}" for key, names in table.items()))
 
 

@@ -118,8 +118,8 @@ def report(config: Resolved) -> tuple[list[str], list[str]]:
 
 
 def hidden_modules() -> list[str]:
-    """A line for each file of the current folder that has the name of a module. A script in this folder would import
-    the file instead of the module."""
+    """A line for each file of the current folder that has the name of a module. A script in the current folder would
+    import the file instead of the module of the same name."""
     files = [file for file in sorted(Path().glob("*.py")) if file.stem in {*sys.stdlib_module_names, *_PACKAGES}]
     return [f"{file} hides the module {file.stem} from scripts in this folder: rename it" for file in files]
 

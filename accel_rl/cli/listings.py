@@ -28,11 +28,11 @@ def games_command(argv: list[str]) -> int:
 COLUMNS = ("run", "algorithm", "environment", "seed", "env steps", "score", "age", "state")
 RIGHT = ("seed", "env steps", "score", "age")
 OF_EACH = ("run_dir", "seed", "format")
-"""These settings are not compared, because they differ in every run, or are columns of the list."""
+"""Settings that are not compared, because they differ in every run, or are columns of the list."""
 MOST_DIFFERENCES = 20
 FUTURE_S = 60.0
-"""On a file server with another clock, a run's newest row may be written later than now. If the difference is less than
-FUTURE_S, the row's age is displayed as 0."""
+"""On a file server with another clock, a run's newest row may be written later than now. If the newest row is less than
+FUTURE_S in the future, its age is displayed as 0."""
 
 
 @dataclass(frozen=True)
@@ -124,8 +124,8 @@ def _equal(value: Any, text: str) -> bool:
 
 
 def differences(runs: Sequence[ListedRun]) -> list[str]:
-    """A line for each setting that all runs have, but with different values. The line contains the number of runs for
-    each value."""
+    """A line for each setting that all runs have, but with different values. Each line contains the number of runs with
+    each value of the setting."""
     lines = []
     for name in runs[0].settings if runs else ():
         if name in OF_EACH or not all(name in run.settings for run in runs):

@@ -51,7 +51,7 @@ MEANT = {
     "eval": "evaluate", "test": "evaluate", "tune": "search", "optimize": "search", "benchmark": "bench",
     "check": "doctor", "continue": "resume", "envs": "games",
 }  # fmt: skip
-"""Maps commands of other libraries to commands."""
+"""Maps commands of other libraries to commands of accel-rl."""
 
 
 def function_of(command: str) -> Callable[[list[str]], int]:

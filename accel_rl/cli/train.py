@@ -1,4 +1,5 @@
-"""The command accel-rl train ALGORITHM [options] trains a run. Without an algorithm, its help lists the algorithms."""
+"""The command accel-rl train ALGORITHM [options] trains a run. Without an algorithm, the command's help lists the
+algorithms."""
 
 import re
 from pathlib import Path
@@ -23,8 +24,8 @@ accel-rl train ppo --help lists all options of an algorithm."""
 
 
 def overview() -> str:
-    """The first sentence of each algorithm's module. The module's file is read without importing the module, because
-    the import of torch takes seconds."""
+    """The first sentence of the docstring of each algorithm's module. The module's file is read, and not imported,
+    because the import of torch takes seconds."""
     lines = []
     for name, place in ALGORITHMS.items():
         file = Path(algos.__path__[0]) / f"{place.partition(':')[0].rpartition('.')[2]}.py"

@@ -49,8 +49,8 @@ class TrainOptions(TrustOptions):
     budget: str = ""
     """Train for a time in place of --env-steps, such as 30s, 10m or 1.5h."""
     config: str = ""
-    """The config.json of a run, or the run's folder, whose settings are the defaults. Other options override these
-    defaults. With --config, the algorithm can be omitted."""
+    """The config.json of a run, or the run's folder, whose settings are the defaults. Further options override settings
+    of config.json. With --config, the algorithm can be omitted."""
     quiet: bool = False
     """Print only warnings and errors."""
 

@@ -16,7 +16,7 @@ returned arrays are equal. The differences from EnvPool are:
 - With batch_size below num_envs, send() without `env_id` sends actions to the environments of the last recv().
 - A second send() to an environment that is playing, and recv() without send(), raise an error of Gymnasium.
 - `env_type="gym"` has the API of the installed Gym, if it is installed, as EnvPool had before version 1.2.
-- There is no `xla()`, no window (`render_mode="human"`), and no size of rendered screens.
+- There is no `xla()`, no window (`render_mode="human"`), and no option for the size of rendered screens.
 - `list_all_envs` has the games that this project emulates.
 - `config.base_path` is the folder of ale-py's ROMs.
 - An environment with the seed -1 has the same sticky actions in each run.
@@ -90,14 +90,14 @@ class EnvPool(Pool, GymnasiumVectorEnv[np.ndarray, np.ndarray, np.ndarray], gymn
             import gym
         except ImportError:
             return
-        self._old_gym = int(gym.__version__.split(".")[1]) < 26  # Gym 0.26, the last release, has the new API.
+        self._old_gym = int(gym.__version__.split(".")[1]) < 26  # Gym 0.26, Gym's last release, has Gymnasium's API.
         self.observation_space = gym.spaces.Box(0, 255, self.observation_space.shape, np.uint8)
         self.action_space = gym.spaces.Discrete(self.spec.actions)
 
 
 def make(task_id: str, env_type: str, **options: Any) -> Any:
-    """`task_id` is such as "Pong-v5" or "MsPacman-v5". The `options` are those of envpool_spec.py, `render_mode`
-    ("rgb_array") and `render_env_id`. Raises ConfigError."""
+    """`task_id` is an id of EnvPool, such as "Pong-v5" or "MsPacman-v5". The `options` are those of envpool_spec.py,
+    `render_mode` ("rgb_array") and `render_env_id`. Raises ConfigError."""
     if env_type not in ENV_TYPES:
         raise ConfigError(
             f"env_type={env_type!r}: must be one of {', '.join(ENV_TYPES)}" + nearest(env_type, ENV_TYPES)

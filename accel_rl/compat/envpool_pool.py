@@ -38,7 +38,7 @@ class Results(NamedTuple):
 
 
 class Pool:
-    """The calls that all of EnvPool's types of environments have."""
+    """The methods that EnvPool's environments have with every `env_type`."""
 
     spec: Any
     num_envs: int
@@ -102,8 +102,8 @@ class Pool:
     def send(self, action: Any, env_id: np.ndarray | None = None) -> None:
         """Send actions [n] for the n environments `env_id`, whose results were received. By default, `env_id` lists all
         environments, or, if a batch has fewer, those of the last recv(). Several batches may be received before the
-        first is answered. If the batch size is the number of environments, the next recv() returns the results of the
-        environments `env_id`. `action` may be a dict of "action" and "env_id"."""
+        actions for the first batch are sent. If the batch size is the number of environments, the next recv() returns
+        the results of the environments `env_id`. `action` may be a dict of "action" and "env_id"."""
         if isinstance(action, dict):
             action, env_id = action["action"], action.get("env_id", env_id)
         default = self._ids if self.is_async else self.all_env_ids
@@ -138,7 +138,7 @@ class Pool:
         return self._returned(Results(obs, clipped, discount, terminated, truncated.copy(), begins, info), reset)
 
     def seed(self, seed: Any = None) -> None:
-        """Only warn, as EnvPool does."""
+        """Print a warning that `seed` has no effect, as EnvPool does."""
         warnings.warn("seed() has no effect: envpool.make(..., seed=seed) sets the seed", stacklevel=2)
 
     def render(self, env_ids: Any = None, camera_id: int | None = None) -> Any:

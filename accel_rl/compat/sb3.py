@@ -111,7 +111,7 @@ class SB3VecEnv(VecEnv):  # type: ignore[misc]  # The package may be missing.
         return obs, self._reward(points), done, infos
 
     def get_images(self) -> list[np.ndarray]:
-        """SB3's render() and VecVideoRecorder call this method. Rendering needs the option render_mode="rgb_array"."""
+        """SB3's render() and VecVideoRecorder call `get_images`. Rendering needs the option render_mode="rgb_array"."""
         return list(self.envs.render() or ())
 
     def close(self) -> None:
@@ -127,7 +127,8 @@ class SB3VecEnv(VecEnv):  # type: ignore[misc]  # The package may be missing.
         raise NotImplementedError("the games of one VectorEnv are no Python objects")
 
     def env_is_wrapped(self, wrapper_class: type, indices: Any = None) -> list[bool]:
-        """True for SB3's Monitor, because `infos` have Monitor's `episode`. SB3's evaluate_policy calls this method."""
+        """True for SB3's Monitor, because `infos` have Monitor's `episode`. SB3's evaluate_policy calls
+        `env_is_wrapped`."""
         return [wrapper_class is Monitor for _ in self._indices(indices)]
 
     def _reward(self, points: np.ndarray) -> np.ndarray:

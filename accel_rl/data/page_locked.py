@@ -98,7 +98,8 @@ class PageLocked:
 
 
 def page_locked_zeros(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device | str) -> Tensor:
-    """The memory is unlocked when the tensor is freed. `device` is the GPU from and to which data is copied."""
+    """Return a tensor of zeros in page-locked memory, which is unlocked when the tensor is freed. `device` is the GPU
+    from and to which data is copied."""
     size = math.prod(shape) * dtype.itemsize
     memory = torch.zeros(-(-size // PAGE) * PAGE + PAGE, dtype=torch.uint8)
     begin = -memory.data_ptr() % PAGE  # The memory begins on a new page, because no page can be locked twice.

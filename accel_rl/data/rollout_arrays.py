@@ -12,11 +12,8 @@ from accel_rl.data.spec import EnvSpec
 
 @dataclass(slots=True)
 class Step:
-    """One step of n environments, in arrays [n, ...] that the environments overwrite in place. The arrays are never
-    replaced by others.
-
-    The arrays of a step are usually slices of a rollout's shared memory: `frame` and `age` at t + 1, the other arrays
-    at t.
+    """One step of n environments, in arrays [n, ...] that the environments overwrite in place. The arrays of a step are
+    usually slices of a rollout's shared memory: `frame` and `age` at t + 1, the other arrays at t.
 
     `frame` [n, *frame_shape] is the newest frame after the step. If the step ended an episode and the reset is
     `immediate`, `frame` is the new episode's first frame. `final_frame` [n, *frame_shape] is the old episode's last
@@ -58,7 +55,7 @@ class Step:
         self.valid[:] = True
 
     def __getitem__(self, index: slice) -> "Step":
-        """Views for some of the environments."""
+        """Views of this step's arrays for some of the environments."""
         return Step(**{f.name: getattr(self, f.name)[index] for f in fields(self)})
 
 

@@ -41,7 +41,7 @@ def _anonymous_file(size: int) -> int:
         except OSError:
             os.close(fd)
             raise
-    except OSError as e:  # For example, `ulimit -f` limits the size of anonymous files, too.
+    except OSError as e:  # The limit of `ulimit -f` also applies to anonymous files.
         raise ConfigError(
             f"{size / 2**20:.1f} MiB of shared memory cannot be allocated: {reported(e) or e.strerror}"
         ) from e

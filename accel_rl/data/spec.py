@@ -84,8 +84,8 @@ class EnvSpec:
         return "frame_skip" in self.protocol
 
     def limited(self, steps: int | None) -> "EnvSpec":
-        """The spec with an additional time limit for episodes of `steps` agent steps. The shorter of both limits
-        applies. A vector environment has its own time limit, so that none is added."""
+        """Return the spec with the additional time limit that an episode lasts at most `steps` agent steps. The shorter
+        of the two time limits applies. A vector environment has its own time limit, so that none is added."""
         if "autoreset" in self.protocol:
             return self
         limits = (self.protocol.get("max_episode_steps"), steps)

@@ -95,7 +95,8 @@ class CollectiveMean:
         self._computing = False
 
     def _send_ahead(self, p: Tensor) -> None:
-        """Start the all-reduce of the wide layer's gradient. Autograd calls this hook when the gradient is complete."""
+        """Start the all-reduce of the wide layer's gradient. Autograd calls `_send_ahead` when the gradient of the wide
+        layer is complete."""
         if not self._computing:
             return
         view: Tensor = p.flat_grad  # type: ignore[attr-defined]

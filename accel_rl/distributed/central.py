@@ -105,8 +105,8 @@ class Central:
         self.publish_spare(k, numbers, updates)
 
     def spare(self, k: int) -> dict[str, Tensor]:
-        """Views {name: [n]} of the copy of chunk k that is not current, to which the next version is written.
-        One of the names is "parameters". The caller must hold the chunk's lock."""
+        """Views {name: [n]} of the parameters ("parameters") and the optimizer's state vectors in the copy of chunk k
+        that is not current. The next version is written to this copy. The caller must hold the chunk's lock."""
         return self._copies[k][int(self._words[k, 0]) & 1 ^ 1].tensors
 
     def publish_spare(self, k: int, numbers: dict[str, float], updates: int = 0) -> None:

@@ -56,7 +56,7 @@ class ChunkTransfer:
         if state:
             sources |= {name: x for name, x in values.items() if isinstance(x, Tensor)}
         now = self._runtime.current_stream(self._device)
-        # The copies wait for queued operations that still read the old values of the chunk.
+        # The copies to the GPU wait for queued GPU operations that read the chunk's old values.
         self._stream.wait_stream(now)
         with self._runtime.stream(self._stream):
             for name, source in sources.items():

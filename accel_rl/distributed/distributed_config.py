@@ -32,7 +32,8 @@ class DistributedConfig:
     warmup_updates: NonNegativeCount = 0
     """Number of initial updates that rank 0 makes alone (async). During the warmup, gradients of other ranks are
     dropped. The warmup is an addition of this project to Stooke & Abbeel (2018). The first steps of RMSProp are the
-    longest. Without a warmup, gradients of other ranks, computed from old parameters, would repeat these long steps."""
+    longest. Without a warmup, gradients of other ranks, computed from old parameters, would repeat RMSProp's long first
+    steps."""
     pull_steps: PositiveCount = 64
     """Agent steps between two pulls of the central parameters during sampling (async; section 5.3: 64)."""
     hash_interval: NonNegativeCount = 100

@@ -43,7 +43,7 @@ class LockedChunks(GradientSync):
         self.optimizers = [build_optimizer(p.stop - p.start) for p in self.parts]
         super().__init__(GuardedStep(flat, EachChunk(self), max_norm))
         self.times |= {"sync_s": 0.0, "lock_wait_s": 0.0}
-        self._transfer: ChunkTransfer | None = None  # The transfer of chunks, for a learner on a GPU
+        self._transfer: ChunkTransfer | None = None  # Copies chunks for a learner on a GPU
         self._rank, self._first = rank, rank % len(self.parts)
         # During the warmup, only rank 0 makes updates.
         self.warmup_updates = 0

@@ -21,7 +21,7 @@ class _Timespec(ctypes.Structure):
 
 
 def supported() -> bool:
-    """Whether the operating system supports robust mutexes between processes. Only Linux supports them."""
+    """Whether the operating system supports robust mutexes between processes, as only Linux does."""
     return sys.platform == "linux"
 
 
@@ -68,7 +68,7 @@ class RobustLocks:
     def _taken(self, i: int, code: int) -> bool:
         if code == 0:
             return True
-        if code == errno.EOWNERDEAD:  # The lock's owner died, but its chunk is always consistent.
+        if code == errno.EOWNERDEAD:  # The lock's owner died, but the locked chunk is always consistent.
             self._call("pthread_mutex_consistent", self._addresses[i])
             return True
         if code in (errno.EBUSY, errno.ETIMEDOUT):

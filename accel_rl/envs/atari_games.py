@@ -26,8 +26,8 @@ GAMES = tuple(
     """.split()  # noqa: SIM905
 )
 
-# Games of which ale-py 0.12.1 restores some states inexactly.
-# These three were found by restoring 40 states of each of ale-py's 104 games.
+# Games of which ale-py 0.12.1 restores some states inexactly, found by restoring 40 states of each of ale-py's 104
+# games.
 INEXACT_RESTORE = frozenset({"qbert", "tetris", "tic_tac_toe_3d"})
 
 # The 49 games of Mnih et al. 2015, Extended Data Table 2
@@ -60,7 +60,7 @@ ATARI_57 = tuple(
 
 
 # Aitchison, Sweetser & Hutter 2023, Atari-5, arXiv:2210.02019.
-# The scores of the five games of ATARI_5 predict the median score over 57 games best (ATARI_10: of ten games).
+# ATARI_5 and ATARI_10 are the sets of five and of ten games whose scores best predict the median score over 57 games.
 ATARI_5 = ("battle_zone", "double_dunk", "name_this_game", "phoenix", "qbert")
 ATARI_10 = tuple(sorted((*ATARI_5, "amidar", "bowling", "frostbite", "kung_fu_master", "riverraid")))
 
@@ -184,8 +184,8 @@ def human_normalized(game: str, score: float, scale: str = "wang2016", start: st
 
 
 def table() -> list[str]:
-    """Return one line per game: which lists of GAME_LISTS contain it, and its published random and human scores in both
-    scales."""
+    """Return one line per game: which lists of GAME_LISTS contain it, and its published random and human scores in each
+    of HUMAN_SCALES."""
     heads = [name.removeprefix("atari") for name in GAME_LISTS]
     lines = [
         f"{'game':<20}" + "".join(f" {head:>2}" for head in heads) + f" {'random':>10} {'human':>10} {'human 2015':>11}"

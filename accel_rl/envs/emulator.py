@@ -124,8 +124,8 @@ class EmulatorEnv:
         frame[:] = self._alone.frame[0]
 
     def _press_after_reset(self) -> None:
-        """Play the actions of `Protocol.presses`, which precede the agent's actions. If the game ends during these
-        actions, reset it again."""
+        """Play the automatic actions of `Protocol.presses`, which precede the agent's actions. If the game ends during
+        the automatic actions, reset the game again."""
         core, p = self.core, self.rules.repeat_action_probability
         for code, _ in self.presses[False]:
             if self.rules.fire_reset == "frame":
@@ -205,7 +205,7 @@ class EmulatorEnv:
         terminated = bool(out.terminated[0])
         truncated = bool(out.truncated[0])
         if self.presses[True] and terminated and not out.ended[0]:
-            self.press_after_life(out, 0)  # `out` then has the results of the last press.
+            self.press_after_life(out, 0)  # `out` then has the results of the last automatic action.
         frame[:] = out.frame[0]
         return reward, terminated, truncated, bool(out.ended[0])
 

@@ -34,7 +34,7 @@ class Env(Protocol):
 
     def reset(self, frame: np.ndarray, episode: int | None = None) -> None:
         """Begin an episode, and write its first frame into `frame` [*frame_shape]. `episode` is the episode's number,
-        counted from 0; None means the next one."""
+        counted from 0, or None for the next episode."""
 
     def step(self, action: Any, frame: np.ndarray) -> tuple[float, bool, bool, bool]:
         """Play one agent step. `action` is a number or a list of numbers. Write the newest frame into `frame`, and
@@ -57,8 +57,8 @@ class BatchEnv(Protocol):
     n: int
 
     def reset(self, out: Step) -> None:
-        """Begin an episode in each environment, write the first frames and ages into `out`, and set its other fields to
-        zero."""
+        """Begin an episode in each environment, write the first frames and ages into `out`, and set the other fields of
+        `out` to zero."""
 
     def send(self, action: np.ndarray) -> None:
         """Begin a step with actions [n, *action_shape]: integers of any dtype, or float32."""
@@ -68,9 +68,9 @@ class BatchEnv(Protocol):
         according to --sampler.reset."""
 
     def reset_waiting(self, out: Step) -> None:
-        """Called while the learner optimises. With --sampler.reset wait, reset the environments whose episode has
-        ended, and write the new episodes' first frames and ages into `out`. With --sampler.reset swap, reset the
-        reserve environments."""
+        """Do the resets that can wait until the learner optimises. With --sampler.reset wait, reset the environments
+        whose episode has ended, and write the new episodes' first frames and ages into `out`. With --sampler.reset
+        swap, reset the reserve environments."""
 
     @property
     def late_resets(self) -> int:
@@ -85,7 +85,7 @@ class BatchEnv(Protocol):
 
 
 _MAGIC = b"accel_rl.env.1\n"  # The last digit is the version of the format.
-_LENGTH = 4  # number of bytes of the header's length and of the checksum (little-endian)
+_LENGTH = 4  # sizes of the header's length and of the checksum, in bytes (little-endian)
 
 
 def pack_state(header: dict[str, Any], blob: bytes = b"") -> bytes:

@@ -13,7 +13,8 @@ SCORE = "episode/r"
 wrapper."""
 FORCED = "episode/forced"
 """The name of the points that are scored in the frames that a protocol plays automatically after a lost life. As with
-the wrappers of OpenAI baselines, these points count in an episode's score, but the agent gets no reward for them."""
+the wrappers of OpenAI baselines, points in automatically played frames count in an episode's score, but the agent gets
+no reward for them."""
 LEFT_OUT = "episode/left_out"
 """The name of the count of numbers that were omitted, because they did not fit into INFO_BYTES."""
 

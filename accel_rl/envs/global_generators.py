@@ -5,9 +5,9 @@ environments of a process, and in the main process also the user's program, shar
 environment's numbers would depend on all other draws. During a call of an environment, `OwnGenerators` sets the
 environment's own states.
 
-`numpy.random.get_state` and `random.getstate` take longer than a step of CartPole. The states, which are those of
-Mersenne twisters, are therefore copied directly in memory. NumPy documents the address of its state, and the address of
-CPython's state is verified.
+`numpy.random.get_state` and `random.getstate` take longer than a step of CartPole. The states of the two generators,
+which are Mersenne twisters, are therefore copied directly in memory. NumPy documents the address of its state, and the
+address of CPython's state is verified.
 """
 
 import random
@@ -123,8 +123,8 @@ class OwnGenerators:
 
     def _stored_normal(self, state: bytes) -> float | None:
         """Remove and return the normally distributed number that `numpy.random` has stored for its next draw, if any.
-        NumPy computes two such numbers at a time, and stores the second one outside of the generator's state. If a
-        number was stored, drawing it leaves the state unchanged."""
+        NumPy computes two normally distributed numbers at a time, and stores the second one outside of the generator's
+        state. Drawing a stored number does not change the generator's state."""
         number = float(np.random.standard_normal())
         if self._numpy_memory.tobytes() == state:
             return number

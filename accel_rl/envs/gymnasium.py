@@ -29,8 +29,8 @@ class GymnasiumEnv:
 
     `id` is a registered id ("CartPole-v1"), or "module:function", where the function creates an environment. `seed` is
     a whole number >= 0. Each episode is reset with its own seed, which depends on `seed` and the episode's number.
-    `stack` is the number of stacked frames if observations are pictures. An episode is truncated after `limit` steps;
-    None means that only the environment's own limit applies. With `render`, the environment is created with
+    `stack` is the number of stacked frames if observations are pictures. An episode is truncated after `limit` steps,
+    or, if `limit` is None, only by the environment's own limit. With `render`, the environment is created with
     render_mode="rgb_array", which `screen_rgb` needs. `kwargs` are keyword arguments of the environment. A user's
     function also receives the arguments `index` (the environment's index in the run) and `training` (whether the
     environment is for training), if it has these parameters. With `mask_in_info`, the action mask in `info` becomes a
@@ -42,10 +42,10 @@ class GymnasiumEnv:
 
     An episode's seed also seeds the environment's own states of the global generators of `numpy.random` and `random`.
     If the environment has the methods `get_state()`, which returns bytes, and `set_state(bytes)`, a saved state
-    contains these bytes. Without these methods, and with `restore` "replay", a saved state contains the episode's seed
-    and actions, and `set_state` plays the actions again. Replaying the actions is exact if the environment is
-    deterministic, and slow in a long episode. With `restore` "new", a restored episode is always truncated at its next
-    step.
+    contains these bytes. Without `get_state` and `set_state`, and with `restore` "replay", a saved state contains the
+    episode's seed and actions, and `set_state` plays the actions again. Replaying the actions is exact if the
+    environment is deterministic, and slow in a long episode. With `restore` "new", a restored episode is always
+    truncated at its next step.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class GymnasiumEnv:
             reward = float(reward)
         except (Exception, SystemExit) as e:
             raise EnvError(self, self._failed("step", e)) from e
-        if math.isinf(reward):  # A NaN is allowed, because updates with a loss of NaN are skipped.
+        if math.isinf(reward):  # A reward of NaN is allowed, because updates with a loss of NaN are skipped.
             raise EnvError(self, self._failed("step", ValueError(f"the reward is {reward}")))
         terminated = bool(terminated)
         self._ended = terminated or bool(truncated) or self._steps == self._limit
@@ -275,7 +275,7 @@ class GymnasiumEnv:
 
     def _write(self, observation: Any, frame: np.ndarray) -> None:
         np.copyto(frame, self._observations.frame(observation), casting="unsafe")
-        np.copyto(self._newest, frame)  # After a replay of actions, this frame is compared with the saved one.
+        np.copyto(self._newest, frame)  # After replaying actions, `set_state` compares this frame with the saved one.
 
 
 def _make(id: str, kwargs: dict[str, Any], offers: dict[str, Any]) -> gymnasium.Env:
@@ -285,7 +285,7 @@ def _make(id: str, kwargs: dict[str, Any], offers: dict[str, Any]) -> gymnasium.
         return _made_by_id(id, kwargs, offers) if make is None else _made_by(make, id, kwargs, offers)
 
 
-LONG = 10_000  # A warning is issued if an episode of at least LONG steps is replayed.
+LONG = 10_000  # Replaying an episode of at least LONG steps issues a warning.
 STATEFUL = (gymnasium.wrappers.NormalizeObservation, gymnasium.wrappers.NormalizeReward)
 
 
@@ -307,7 +307,7 @@ class Observations:
         if mask := _mask_size(space, actions):
             assert isinstance(space, gymnasium.spaces.Dict)
             parts = sorted(space.items(), key=lambda part: part[0] == MASK)
-            space = gymnasium.spaces.Dict(OrderedDict(parts))  # Gymnasium does not sort an OrderedDict.
+            space = gymnasium.spaces.Dict(OrderedDict(parts))  # Gymnasium keeps the order of an OrderedDict.
         self.space, self.picture = space, picture_layout(space) or mixed_layout(space)
         if self.picture is None:
             check_flat(f"id={id!r}", space)
@@ -365,7 +365,7 @@ def element(space: gymnasium.Space[Any], action: Any) -> Any:
 
 def registered(id: str) -> Any:
     """Return Gymnasium's registry entry of an id, or None. If the id has the namespace of an installed package, such as
-    MinAtar/, the package's ids are registered first; Gymnasium 1 does not do this itself."""
+    MinAtar/, the package's ids are registered first, because Gymnasium 1 does not register them itself."""
     if id not in gymnasium.registry:
         for package in entry_points(group="gymnasium.envs", name=id.partition("/")[0]):
             package.load()()
@@ -418,7 +418,7 @@ def cause(error: Exception | SystemExit) -> str:
 
 
 def missing_renderer(id: str) -> str:
-    """Return `renderer_install`, or "" if pygame is installed."""
+    """Return the result of `renderer_install`, or "" if pygame is installed."""
     return "" if importlib.util.find_spec("pygame") else renderer_install(id)
 
 

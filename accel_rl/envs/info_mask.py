@@ -29,7 +29,7 @@ class InfoMask(gymnasium.Wrapper[Any, Any, Any, Any]):
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         observation, reward, terminated, truncated, info = self.env.step(action)
-        if terminated and MASK not in info:  # No action follows a termination.
+        if terminated and MASK not in info:  # After a termination, no action is selected, so no mask is needed.
             info = {**info, MASK: np.zeros(self.observation_space[MASK].shape)}  # type: ignore[index]
         return _joined(observation, _mask(info)), reward, terminated, truncated, info
 

@@ -72,8 +72,8 @@ class EnvConfig:
     max_evaluation_steps: int | None = None
     """Time limit of an evaluation episode in agent steps (Mnih et al. 2015: 4,500 steps, which are 5 minutes)."""
     full_action_set: bool | None = None
-    """Use all 18 joystick actions instead of the game's minimal set (Machado et al. 2018: yes). With several games,
-    this is the default."""
+    """Use all 18 joystick actions instead of the game's minimal set (Machado et al. 2018: yes). With several games, the
+    default is all 18 actions."""
     frame: str | None = None
     """Size of the picture: 104x80 (every second pixel), 104x80-mean (means of 2x2 pixels) or 84x84 (area averages; Mnih
     et al. 2015)."""
@@ -116,7 +116,7 @@ class EnvConfig:
         return {name: getattr(self, name) for name in OVERRIDES if getattr(self, name) is not None}
 
     def rules(self) -> Protocol:
-        """Return the Atari protocol, with the fields that these settings override. Raises ConfigError."""
+        """Return the Atari protocol, with the values of all settings that are not None. Raises ConfigError."""
         return resolve(self.protocol, self.overrides())
 
     def keywords(self) -> dict[str, Any]:
@@ -145,7 +145,7 @@ class EnvConfig:
 @dataclass(frozen=True)
 class ResolvedEnv(EnvConfig):
     """The settings of an environment in which every value `auto` has been replaced. Environments are created only from
-    these settings.
+    a `ResolvedEnv`.
 
     The backend of an Atari game is ale or emulator. A Gymnasium environment has no backend, so its `backend` is auto.
     """
@@ -172,7 +172,8 @@ class ResolvedEnv(EnvConfig):
 
 
 def resolve_env(config: EnvConfig, randomness: str = "sequence") -> ResolvedEnv:
-    """Replace the values `auto`, that of --env.randomness by `randomness`. Raises ConfigError for an unknown name."""
+    """Replace the values `auto` of all settings. The value `auto` of --env.randomness is replaced by the argument
+    `randomness`. Raises ConfigError for an unknown name."""
     for name, allowed in (
         ("randomness", RANDOMNESS),
         ("backend", BACKENDS),
@@ -282,9 +283,9 @@ def played_by(config: EnvConfig, backend: str) -> EnvConfig:
 def make_spec(
     config: ResolvedEnv, training: bool, reset: str = "immediate", start_timeout_s: float | None = None
 ) -> EnvSpec:
-    """Return the spec of the environment, in whose protocol is recorded whether --sampler.reset can change episodes.
-    With `start_timeout_s`, a user's environment is created in another process, because its code may block or crash.
-    Raises ConfigError."""
+    """Return the spec of the environment. The spec's protocol records whether --sampler.reset can change episodes. With
+    `start_timeout_s`, a user's environment is created in another process, because its code may block or crash. Raises
+    ConfigError."""
     spec = _inspected(config, training, reset == "cached", start_timeout_s)
     if "autoreset" in spec.protocol:
         if reset != "immediate":

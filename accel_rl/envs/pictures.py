@@ -45,7 +45,7 @@ class PictureLayout:
 
 def picture_layout(space: gymnasium.Space[Any]) -> PictureLayout | None:
     """Return the layout of a space of pictures [H, W], [H, W, C] or [C, H, W] of bytes, bools or floats, or None for
-    other spaces. Of the first and the last axis, the shorter one has the channels. A small matrix [H, W] of floats is
+    other spaces. The shorter of the first and the last axis is the axis of channels. A small matrix [H, W] of floats is
     not a picture."""
     if not isinstance(space, gymnasium.spaces.Box) or _picture_in(space) is None or len(space.shape) > 3:
         return None

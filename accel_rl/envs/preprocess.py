@@ -59,7 +59,7 @@ class Subsample:
         self._table = luminance(rows)
         self._small = np.zeros((2, 104, 80), np.uint8)
         # Two neighbouring pixels are read as one little-endian number, whose low byte is the left pixel.
-        # Casting these numbers to uint8 selects every second column, twice as fast as a strided copy.
+        # Casting the numbers of all pairs to uint8 selects every second column, twice as fast as a strided copy.
         assert sys.byteorder == "little" and columns == 160
         pairs = self.screens.view(np.uint16)
         self._rows = None if rows == 210 else 1 + np.arange(104) * (rows - 2) // 104

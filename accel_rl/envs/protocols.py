@@ -72,7 +72,8 @@ class Protocol:
         FIRE and the third action are played for one agent step each after a reset, as by the wrapper FireReset of
         OpenAI baselines. After a lost life that ends the return, a no-op, FIRE and the third action are played, as by
         the wrapper EpisodicLife. In a game without FIRE, FIRE and the third action are omitted. The agent gets no
-        reward for points in these frames; those after a lost life count in the episode's score (`FORCED`).
+        reward for points in automatically played frames. Points in the frames after a lost life count in the episode's
+        score (`FORCED`).
         """
         fires = self.fire_reset != "none" and len(codes) > 2 and codes[1] == FIRE
         if self.fire_reset == "frame":

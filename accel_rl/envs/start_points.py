@@ -36,8 +36,8 @@ class StartPoints:
     """The start points of one Atari game, and the recorded games.
 
     `policy` describes the policy that played the recorded games. `frame_skip` is the number of emulated frames per
-    recorded action. `mode` and `difficulty` are the game's switches; None means the default. `games` contains the
-    actions of each recorded game, one byte per step, as codes of ale-py's 18 joystick actions.
+    recorded action. `mode` and `difficulty` are the positions of the game's switches, or None for the default position.
+    `games` contains the actions of each recorded game, one byte per step, as codes of ale-py's 18 joystick actions.
     """
 
     game: str

@@ -83,9 +83,9 @@ _consoles: dict[tuple[str, str, int], dict[int, Any]] = {}  # {(backend, checksu
 
 
 def _before(env: Playable, points: StartPoints, game: int) -> dict[int, Any]:
-    """For each start point in a recorded game, return the console's state one recorded step earlier. The recorded step
-    is then emulated, because ale-py draws no screen when a state is restored. Each recorded game is replayed only once
-    per process."""
+    """For each start point in a recorded game, return the console's state one recorded step before the start point.
+    `place` emulates this last step, because ale-py draws no screen when a state is restored. Each recorded game is
+    replayed only once per process."""
     key = (env.spec.protocol["backend"], points.checksum, game)
     if key not in _consoles:
         wanted = {p.steps - 1: i for i, p in enumerate(points.points) if p.game == game}

@@ -29,14 +29,14 @@ class VectorizedEnv:
     """Adapts a gymnasium.vector.VectorEnv of n environments, with any autoreset mode, to `BatchEnv`.
 
     `id` is "module:function". The function is called with `num_envs` and the keyword arguments `kwargs`. If the
-    function has these parameters, it is also called with `index` (the first environment's index in the run),
-    `training`, and `device` (the learner's device with --sampler.engine device, otherwise "cpu"). Observations and
+    function has the parameters `index` (the first environment's index in the run), `training` or `device` (the
+    learner's device with --sampler.engine device, otherwise "cpu"), it also gets these arguments. Observations and
     rewards may be arrays of any library.
 
     A step is not `valid` for an environment that the step only resets (AutoresetMode.NEXT_STEP), or whose action is
     negative. The environments can be saved if they have the methods `get_state()`, which returns bytes, and
-    `set_state(bytes)`. Otherwise, a resumed run truncates the current episodes and begins new ones. No random
-    decorrelation actions are played, and time limits are those of the vector environment.
+    `set_state(bytes)`. Without `get_state` and `set_state`, a resumed run truncates the current episodes and begins new
+    ones. No random decorrelation actions are played, and time limits are those of the vector environment.
     """
 
     def __init__(

@@ -28,9 +28,10 @@ from accel_rl.text.errors import ConfigError
 from accel_rl.text.notes import say_once
 
 SYSTEM = "ACCEL_RL_SYSTEM_CACHE"
-"""This environment variable names the system cache."""
+"""The environment variable `ACCEL_RL_SYSTEM_CACHE` names the folder of the system cache."""
 _TEMPORARY = "ACCEL_RL_TEMPORARY_CACHE"
-"""This environment variable passes the temporary cache folder of a user without a home folder to child processes."""
+"""The environment variable that passes the temporary cache folder of a user without a home folder to child
+processes."""
 _DIGEST_BYTES = 32
 _libraries: dict[bytes, ctypes.CDLL] = {}  # Maps the sha256 of each loaded library to the library.
 
@@ -76,7 +77,7 @@ def _temporary_folder() -> Path:
 
 
 def _remove(folder: str, pid: int) -> None:
-    if os.getpid() == pid:  # Processes forked from this one also call `_remove`.
+    if os.getpid() == pid:  # A forked process also calls `_remove`, and must not remove the folder.
         remove_folder(folder)
 
 
@@ -104,8 +105,8 @@ def opened(folder: Path, create: bool = False) -> Iterator[Path]:
 
 
 def _danger(status: os.stat_result, folder: Path | None = None) -> str:
-    """A text that explains why others could write to a file or folder with this status, and how to fix that, or "". In
-    the system cache, root may own files."""
+    """A text that explains why others could write to a file or folder whose os.stat is `status`, and how to prevent
+    this. The text is "" if others cannot write to it. In the system cache, root may own files."""
     is_system = folder is not None and folder == system_folder()
     remedy = f"set {SYSTEM if is_system else 'XDG_CACHE_HOME'} to a folder of your own"
     if status.st_uid != os.geteuid() and not (is_system and status.st_uid == 0):
@@ -139,17 +140,18 @@ def refusal(folder: Path) -> str:
 
 
 def read(file: Path) -> bytes | None:
-    """The first of `contents`, or None. Raises ConfigError if others could write to the folder."""
+    """Return the first content that `contents` yields, or None. Raises ConfigError if others could write to the
+    folder."""
     return next(contents(file), None)
 
 
 def contents(file: Path) -> Iterator[bytes]:
-    """Yield the content of the file of this name in the system cache, and then the content of `file`. A file that is
-    missing or damaged, or that others may have written, is skipped. Raises ConfigError if others could write to the
-    file's folder."""
+    """Yield the content of the file in the system cache that has the name of `file`, and then the content of `file`. A
+    file that is missing or damaged, or that others may have written, is skipped. Raises ConfigError if others could
+    write to the file's folder."""
     system = system_folder()
     if system is not None and system != file.parent:
-        with contextlib.suppress(ConfigError):  # `refusal` returns the reason of a ConfigError.
+        with contextlib.suppress(ConfigError):  # `refusal` reports why this cache is not used.
             yield from _content(system / file.name)
     yield from _content(file)
 

@@ -27,7 +27,7 @@ def write_durably(file: Path, data: bytes) -> None:
 
 
 def write_synced(file: Path, data: bytes) -> None:
-    """Sync the bytes to the disk. Raises FileExistsError if `file` exists, even as a link."""
+    """Write a new file, and sync its bytes to the disk. Raises FileExistsError if `file` exists, even as a link."""
     with open(file, "xb") as f:
         f.write(data)
         f.flush()

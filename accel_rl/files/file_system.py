@@ -10,7 +10,7 @@ from accel_rl.files.durable_files import remove_folder
 from accel_rl.text.errors import ConfigError
 
 COPIES = ("s3fs", "goofys", "gcsfuse", "blobfuse", "blobfuse2", "rclone", "mountpoint-s3")
-"""Names of FUSE file systems over object stores. These file systems rename a folder by copying each of its files."""
+"""Names of FUSE file systems over object stores, which rename a folder by copying each of its files."""
 
 
 def check_renames(folder: Path) -> str:

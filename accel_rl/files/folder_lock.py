@@ -21,7 +21,7 @@ FILE = ".lock"
 OWNER = ".lock-owner"
 """On a file system without locks, this file exists while a process holds the lock."""
 NO_LOCKS = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK)
-PATIENCE_S = 0.5  # A lock is retried for this time, because `holder` briefly acquires the lock to test it.
+PATIENCE_S = 0.5  # Acquiring a lock is retried for this time, because `holder` briefly acquires a free lock to test it.
 
 logger = logging.getLogger(__name__)
 

@@ -40,7 +40,7 @@ logger = logging.getLogger(__name__)
 
 LOOK_S = 0.1  # The driver polls every process every LOOK_S seconds.
 # The driver waits at most ANSWER_S seconds for the answer of one process.
-# The limit is short, because cluster members end if the driver does not call the board for 30 s.
+# ANSWER_S is short, because cluster members end if the driver does not call the board for 30 s.
 ANSWER_S = 10.0
 SAVE_S = 5.0  # At the run's end, a checkpoint is saved if a member has not ended after `SAVE_S` seconds.
 END_S = 120.0  # The members have `END_S` seconds to finish a training cycle and save a checkpoint when the run ends.
@@ -91,7 +91,7 @@ class Driver:
         self.evaluation: Evaluation | None = None
         self.best = BestAgent(run)
         self._shards_replaced, self._snapshot_at = 0, self.updates
-        self._short_since: float | None = None  # Time at which too few bundles were running
+        self._short_since: float | None = None  # Time since which too few bundles have been running
         self._saved_s = time.monotonic()
         self._short_s = max(g.timeout_s, START_S)
 

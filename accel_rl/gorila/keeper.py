@@ -21,8 +21,8 @@ def pause_after(deaths: int) -> float:
 
 
 class Deaths:
-    """Counts consecutive deaths of one kind of process, and decides when these deaths must end the run. Progress resets
-    the count."""
+    """Counts consecutive deaths of one kind of process, and decides when the deaths must end the run. Progress of the
+    process resets the count."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

@@ -137,7 +137,7 @@ class MemberExchange(Exchange):
         replay: Callable[[Algorithm], RemoteReplay] | None,
     ):
         """`rank` is the number of the member, which determines its seeds. `replay` builds the client of a global
-        replay; None means a local replay."""
+        replay, or is None if the member has a local replay."""
         self._rank = rank
         self._config = config
         self._transport = transport

@@ -211,7 +211,8 @@ class Nodes:
         self._alive = now
 
     def share(self, config: Resolved) -> dict[str, float]:
-        """The resources that Ray reserves for each member. Raises ConfigError if the cluster is too small."""
+        """The resources that Ray reserves for each member. Raises ConfigError if the cluster has too few cores or GPUs
+        for all members."""
         g, n = config.gorila, config.gorila.members
         cpus, gpus = ([node.get(name, 0.0) for node in self._alive.values()] for name in ("CPU", "GPU"))
         wants_gpu = config.device != "cpu" and sum(gpus) > 0
@@ -265,7 +266,7 @@ class EvaluatorActor:
         self._evaluator = Evaluator(self.config, plan)
 
     def evaluate(self, steps: int, seed: int) -> tuple[dict[str, Any], Any]:
-        """Pull the parameters from the parameter server, and play an evaluation. Return its result
+        """Pull the parameters from the parameter server, and play an evaluation. Return the evaluation's result
         (`Evaluation.to_dict`) and the evaluated parameters [P]."""
         self._sync.pull_now()
         agent = self._learner.algo.agent.evaluating(self.config.evaluation.greedy)

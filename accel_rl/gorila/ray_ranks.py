@@ -58,7 +58,7 @@ class RayStarter:
     counters = None
 
     def __init__(self, config: Resolved, ray: Any, run: RunFolder, strategy: str, env_steps: int | None):
-        """Raises ConfigError if the cluster is too small."""
+        """Raises ConfigError if the cluster has fewer cores than the run has ranks, or fewer GPUs for a run on GPUs."""
         self._ray, self._strategy = ray, strategy
         self._setup = {"run": str(run.path.absolute()), "config": config.to_dict(), "env_steps": env_steps}
         self._group: Any = None

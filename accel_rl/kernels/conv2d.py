@@ -76,6 +76,6 @@ def weight_blocks(weight: Tensor) -> Tensor:
 
 
 def _input_dtype(weight: Tensor) -> torch.dtype:
-    """Return the dtype to which uint8 frames are converted. In bfloat16, too, the numbers 0 to 255 are exact."""
+    """Return the dtype to which uint8 frames are converted. Pixels of 0 to 255 are exact even in bfloat16."""
     kind = weight.device.type
     return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else weight.dtype

@@ -100,7 +100,7 @@ def _packed(weight: Tensor, s: int, of_bytes: bool) -> tuple[Tensor, Tensor]:
     # The weights are divided by 255 instead of the pixels, because there are fewer weights than pixels.
     numbers = (weight / 255 if of_bytes else weight).to(torch.bfloat16).flatten()
     packed = numbers, numbers[_Order.of(C, D, k, s, of_bytes).forward]
-    if len(_last) >= 32:  # Some of the cached weights may be of deleted networks.
+    if len(_last) >= 32:  # The cache is emptied, because its weights may be of deleted networks.
         _last.clear()
     _last[weight.data_ptr()] = weight.detach().clone(), packed
     return packed
@@ -115,7 +115,7 @@ class _Order:
     """Indices of the weight's numbers in the order of a matrix product's right operand: [taps, inner / 32, D / 16, 16
     pairs, 16, 2]."""
     back: Tensor
-    """Indices of the transposed weight of each tap, also in the order of a right operand. The tensor is empty for byte
+    """Indices of the transposed weight of each tap, also in the order of a right operand. `back` is empty for byte
     inputs, which have no gradient."""
     gradient: Tensor
     """For each number of the weight, the position of its gradient in an array [taps, D / 32, inner / 32, 2, 2, 16 of D,

@@ -34,7 +34,7 @@ def gather_kernel(  # type: ignore[no-untyped-def]
     last = first  # `last` is the last step of the transition.
     flag = tl.load(flags + first % size).to(tl.int32)
     total = tl.load(reward + first % size)
-    if CLIPS:  # With comparisons, NaN is not clipped.
+    if CLIPS:  # Clipping by comparisons keeps a NaN.
         total = tl.where(total > clip, clip, tl.where(total < -clip, -clip, total))
     discount = tl.where((flag & TERMINATED) != 0, 0.0, gamma)
     goes_on = (flag & STOPS) == 0

@@ -75,7 +75,7 @@ class Device(str):
         if not self.queues_work:
             return HostStream()
         if (stream := self._free_stream()) is None:
-            gc.collect()  # Owners of earlier runs in reference cycles are freed.
+            gc.collect()  # Frees owners of earlier runs, which reference cycles keep.
             stream = self._free_stream()
         if stream is None:
             say_once(
@@ -100,10 +100,10 @@ class Device(str):
         return self.runtime.stream(stream) if self.queues_work else nullcontext()
 
     def random_state(self) -> "torch.Tensor | None":
-        """State of the GPU's default random generator; None on the CPU."""
+        """State of the GPU's default random generator, or None on the CPU."""
         return self.runtime.get_rng_state(self) if self.queues_work else None
 
     def set_random_state(self, state: "torch.Tensor | None") -> None:
-        """Set the state of the GPU's default random generator. No effect on the CPU."""
+        """Set the state of the GPU's default random generator. On the CPU, do nothing."""
         if self.queues_work:
             self.runtime.set_rng_state(state, self)

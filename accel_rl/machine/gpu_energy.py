@@ -7,7 +7,7 @@ LIBRARY = "libnvidia-ml.so.1"
 
 
 def gpu_id(device: str) -> str:
-    """NVML's name of a GPU, such as GPU-1a2b..., from its device name, such as cuda:0; "" for other devices."""
+    """NVML's name of a GPU, such as GPU-1a2b..., from its device name, such as cuda:0, or "" if `device` is no GPU."""
     if device == "cpu":
         return ""
     from accel_rl.machine.devices import runtime

@@ -157,7 +157,7 @@ def cpu_name(cpuinfo: Path = CPUINFO) -> str:
     return values.get("model name", platform.machine()) + vectors
 
 
-@functools.cache  # cpu_flags is called at every step of a rollout.
+@functools.cache  # The result is cached, because it is needed at every step of a rollout.
 def cpu_flags(cpuinfo: Path = CPUINFO) -> frozenset[str]:
     """Names of the processor's features in /proc/cpuinfo. The set is empty outside Linux."""
     values = _first_core(cpuinfo)
@@ -182,7 +182,7 @@ def gpu_models() -> list[str]:
 
 
 def gpu_name(index: int = 0) -> str:
-    """Device name, such as cuda:0."""
+    """torch's name of a GPU, such as cuda:0."""
     from accel_rl.machine.devices import gpu_type
 
     kind = None if _described.get() is not None else gpu_type()
@@ -233,7 +233,7 @@ def pin(cores: Sequence[int]) -> list[int]:
 
 
 def machine() -> Machine:
-    """The described machine, or this one."""
+    """The machine for which runs are planned: the one that `described` has set, or this machine."""
     return _described.get() or this_machine()
 
 

@@ -51,9 +51,9 @@ class Node:
 class Machine:
     """Resources read from a file, or detected on this machine.
 
-    `quota` is the CPU limit of the cgroup, in cores; None means no limit. `memory` is in bytes, or None if unknown; for
-    this machine, `memory` is the free memory. `gpu_memory` is the memory of each GPU in bytes, or 0 if unknown.
-    `machines` is the number of such machines in the cluster, including this machine.
+    `quota` is the CPU limit of the cgroup, in cores, or None without a limit. `memory` is in bytes, or None if unknown;
+    for this machine, `memory` is the free memory. `gpu_memory` is the memory of each GPU in bytes, or 0 if unknown.
+    `machines` is the number of equal machines in the cluster, including this machine.
     """
 
     nodes: tuple[Node, ...]
@@ -103,8 +103,9 @@ class Machine:
         return f"{len(self.processors)} cores{quota}, {memory} of memory, {gpus}{each}"
 
     def restricted(self, processors: Sequence[int]) -> "Machine":
-        """The machine with only the given logical processors. If a node has none of these processors, its GPUs are
-        assigned to the first node that has some. Raises ConfigError for a processor that the machine does not have."""
+        """The machine with only the given logical processors. The GPUs of a node with none of these processors are
+        assigned to the first node that has one of these processors. Raises ConfigError for a processor that the machine
+        does not have."""
         if outside := sorted(set(processors) - set(self.processors)):
             raise ConfigError(f"--cores: core {outside} is not allowed; allowed: {ranges(sorted(self.processors))}")
         nodes, homeless = list[Node](), list[int]()

@@ -138,8 +138,8 @@ class Slot:
 
     @property
     def held(self) -> tuple[int, ...]:
-        """All logical processors, including idle ones. No other run may use these logical processors at the same
-        time."""
+        """All logical processors of the slot, including idle ones. No other run may use these logical processors at the
+        same time."""
         return self.cores + self.idle
 
     def __str__(self) -> str:
@@ -173,7 +173,8 @@ def slots_of(
 
 
 def chosen_gpus(machine: Machine, gpus: Sequence[int] | None) -> list[int]:
-    """None means all GPUs. Raises ConfigError for a GPU that the machine does not have."""
+    """Return the GPUs `gpus`, or all GPUs of the machine if `gpus` is None. Raises ConfigError for a GPU that the
+    machine does not have."""
     available = machine.gpus
     use = list(available if gpus is None else gpus)
     if outside := [g for g in use if g not in available]:

@@ -41,7 +41,7 @@ def _nvidia_smi(*arguments: str) -> list[str]:
     return [] if program is None else _lines(program, *arguments)
 
 
-@functools.cache  # Cached, because the function is called for each rank of a run.
+@functools.cache  # The result is cached, because it is needed for each rank of a run.
 def _lines(*command: str) -> list[str]:
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)

@@ -19,8 +19,8 @@ class MetricsFile:
     lost: int = 0
 
     def damage(self, names: Sequence[str]) -> str:
-        """A text with the numbers of unreadable lines, and of cells in the columns `names` that are not numbers; "" if
-        the file has neither."""
+        """A text with the numbers of unreadable lines, and of cells in the columns `names` that are not numbers, or ""
+        if all lines and cells are readable."""
         cells = [row.get(name) for row in self.rows for name in names]
         unreadable = sum(bool(cell) and cell != "nan" and math.isnan(number(cell)) for cell in cells)
         parts = [counted(n, what) for n, what in ((self.lost, "line"), (unreadable, "cell")) if n]

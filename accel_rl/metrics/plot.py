@@ -250,7 +250,7 @@ ALGORITHMS = {"ppo": 0, "pqn": 1, "a2c": 2, "dqn": 3, "c51": 4, "categorical": 4
 
 def colours(names: Sequence[str]) -> dict[str, object]:
     """The colour of each name. An algorithm has the same colour in all pictures. If several names contain the same
-    algorithm, only the first gets this colour."""
+    algorithm, only the first of the names gets the algorithm's colour."""
     import matplotlib
 
     n = len(names)

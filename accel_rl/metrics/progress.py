@@ -60,8 +60,8 @@ def human_score(score: float, unit: str = "") -> str:
 
 
 def of_total(done: int, total: int) -> str:
-    """The text done/total. A run ends with a complete rollout, so its last env steps may exceed the length of the
-    run."""
+    """The text "done/total", such as 500/1,000, for the progress of a run. A run ends with a complete rollout, so its
+    last env steps may exceed the length of the run."""
     return f"{done:,}/{max(done, total):,}"
 
 

@@ -9,11 +9,11 @@ from accel_rl.metrics.update_metrics import UpdateMetrics
 
 
 class Recorder:
-    """Means over the updates since the last row. Metrics stay tensors until a row is written, so that no update
-    synchronizes with a GPU."""
+    """Means of metrics over the updates since the last row of metrics.csv. Metrics stay tensors until a row is written,
+    so that no update synchronizes with a GPU."""
 
     def __init__(self) -> None:
-        self._sums: dict[tuple[str, ...], Tensor] = {}  # Maps the names of a group of metrics to the sums of the group.
+        self._sums: dict[tuple[str, ...], Tensor] = {}  # Maps a tuple of names of metrics to their sums.
         self._counts: dict[tuple[str, ...], int] = {}
 
     def add(self, metrics: UpdateMetrics) -> None:
@@ -28,7 +28,7 @@ class Recorder:
         names = [(name, self._counts[g]) for g in groups for name in g]
         sums: dict[str, float] = {}
         counts: dict[str, int] = {}
-        # Several groups may contain a metric of the same name.
+        # Several tuples of names may contain the same metric.
         for (name, n), total in zip(names, totals, strict=True):
             sums[name], counts[name] = sums.get(name, 0.0) + total, counts.get(name, 0) + n
         self._sums, self._counts = {}, {}

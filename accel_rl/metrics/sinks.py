@@ -35,17 +35,17 @@ class Sink:
         `config` is the `TrainConfig` of the run."""
 
     def open(self, settings: dict[str, Any], folder: Path, env_steps: int) -> None:
-        """Called once in each process of the run, before its first row. `settings` are those of config.json. `folder`
-        is the folder of the run. A resumed run begins at `env_steps`, and writes all later rows again."""
+        """`open` is called once in each process of the run, before the first row. `settings` are those of config.json.
+        `folder` is the folder of the run. A resumed run begins at `env_steps`, and writes all later rows again."""
 
     def write(self, row: Row) -> None:
-        """Called with each row of metrics.csv, a map from column names to values. A value may be NaN."""
+        """`write` is called with each row of metrics.csv, a map from column names to values, which may be NaN."""
 
     def event(self, line: str) -> None:
-        """Called with each line of events.log, without the time at the line's beginning."""
+        """`event` is called with each line of events.log, without the time at the line's beginning."""
 
     def close(self) -> None:
-        """Called once, at the end of the run."""
+        """`close` is called once, at the end of the run."""
 
 
 def format_cell(value: float | int | str | None) -> str:

@@ -46,5 +46,5 @@ OTHER = "metrics"
 
 
 def tag(column: str) -> str:
-    """The tag of a column. A name with a slash, such as info/lives, is also the tag."""
+    """The tag of a column of metrics.csv. A column's name with a slash, such as info/lives, is also the tag."""
     return TAGS.get(column) or (column if "/" in column else f"{OTHER}/{column}")

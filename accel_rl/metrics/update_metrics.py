@@ -1,4 +1,4 @@
-"""The metrics of updates."""
+"""Sums of the metrics of updates, from which rows of metrics are computed."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ class UpdateMetrics:
     @classmethod
     def of(cls, values: Mapping[str, Tensor | float]) -> "UpdateMetrics":
         """The metrics of one update. A metric is a Python number or a tensor [], and all tensors are on one device.
-        Raises ConfigError for other values."""
+        Raises ConfigError for a value that is not a single number, or if a metric has the name of another column."""
         device = next((x.device for x in values.values() if isinstance(x, Tensor)), None)
         scalars = [_scalar(name, x, device) for name, x in values.items()]
         if len({x.dtype for x in scalars}) > 1:

@@ -25,7 +25,8 @@ class UsersNet(nn.Module):
     height, width), where the channels are those of all stacked frames, and its bytes are divided by 255. A vector has
     the shape (n,). `network` is `module:Class` or `module:Class(width=64)`.
 
-    F is determined by a forward pass of zeros. Raises ConfigError, with a message of one line, if this pass fails.
+    F is determined by a forward pass of zeros. Raises ConfigError, with a message of one line, if the forward pass of
+    zeros fails.
     """
 
     def __init__(self, network: str, spec: EnvSpec):
@@ -97,8 +98,8 @@ def body_of_streams(
     default: int,
 ) -> tuple[nn.Module, int, int]:  # fmt: skip
     """Return `body` without its last fully connected layer, the number of its features, and the width of the missing
-    layer (0 after a user's module without layers). Each stream has a missing layer of its own. For vectors, `body` has
-    two layers of the width `default`, unless `hidden` is given."""
+    layer (0 after a user's module without layers). Each stream of a dueling network has its own layer in place of the
+    missing layer. For vectors, `body` has two layers of the width `default`, unless `hidden` is given."""
     front, features, widths = _front(spec, network, layer_norm, (default, default))
     *first, last = hidden or widths or (0,)
     net, features = _with_layers(front, features, tuple(first), layer_norm, activation)

@@ -151,7 +151,8 @@ class ConvNet(nn.Module):
 
     @classmethod
     def activation(cls, features: int, layer_norm: LayerNorm) -> nn.Module:
-        """The activation of a fully connected layer, with its layer norm. May overwrite its input [N, features]."""
+        """The activation of a fully connected layer, with its layer norm. `activation` may overwrite its input [N,
+        features]."""
         return NormedReLU((features,), layer_norm)
 
     @classmethod
@@ -174,7 +175,7 @@ class ConvNet(nn.Module):
         return size
 
     def forward(self, obs: Tensor | FrameStacks) -> Tensor:
-        x: Tensor = obs  # type: ignore[assignment]  # The first convolution accepts both types.
+        x: Tensor = obs  # type: ignore[assignment]  # The first layer accepts `FrameStacks`, too.
         if len(obs.shape) == 5:
             x = (obs.gather() if isinstance(obs, FrameStacks) else obs).flatten(1, 2)
         elif len(obs.shape) == 3:  # Observations of one frame have no stack axis.

@@ -84,5 +84,6 @@ class HadamaxNet(ConvNet):
 
     @classmethod
     def initialize_head_(cls, layer: nn.Linear) -> nn.Linear:
-        """LeCun's normal distribution, which is flax's default. The first action values are not nearly zero."""
+        """LeCun's normal distribution, which is flax's default. With these initial weights, the first action values are
+        not nearly zero."""
         return variance_scaling_(layer, 1.0, "fan_in", "normal")

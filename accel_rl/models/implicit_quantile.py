@@ -53,7 +53,7 @@ class ImplicitQuantileNetwork(QNetwork):
     def tau(self, N: int, n: int, stream: int) -> Tensor:
         """Random fractions [N, n], uniform in (0, 1)."""
         number = torch.arange(N * n, device=self.tau_seed.device).view(N, n)
-        # Products of seeds, which are up to 2^62, wrap around in int64. The numbers are equally random.
+        # Products of seeds, which are up to 2^62, wrap around in int64, and are equally random.
         return hashed_uniform(number + ((self.tau_seed * STREAMS + stream) << 24)).float()
 
     def quantiles(self, features: Tensor, tau: Tensor, noise: bool = True) -> Tensor:

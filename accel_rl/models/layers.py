@@ -17,7 +17,7 @@ activation, or no layer norm (`none`). With `before-channels`, a norm is over th
 
 def orthogonal_(layer: Layer, gain: float) -> Layer:
     """Orthogonal weights (Saxe et al. 2014) and zero biases."""
-    if not layer.weight.is_meta:  # A meta tensor has no values, and torch 2.11 would import its compiler.
+    if not layer.weight.is_meta:  # For a meta tensor, which has no values, torch 2.11 would import its compiler.
         nn.init.orthogonal_(layer.weight, gain)
     assert layer.bias is not None
     nn.init.zeros_(layer.bias)
@@ -108,7 +108,7 @@ class ChannelNorm(Norm):
 
 class NormedReLU(nn.Module):
     """A ReLU with a layer norm before or after it, or without a layer norm. The norm is over `shape`, or over the last
-    axis of `shape`. May overwrite its input x [N, *shape]."""
+    axis of `shape`. `NormedReLU` may overwrite its input x [N, *shape]."""
 
     def __init__(self, shape: tuple[int, ...], layer_norm: LayerNorm):
         super().__init__()

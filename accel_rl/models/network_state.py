@@ -14,7 +14,7 @@ from torch.nn.parameter import is_lazy
 from accel_rl.text.errors import ConfigError, nearest
 
 # In train mode and eval mode, the listed classes of torch compute the same results.
-# The same is true of this project's modules without `has_mode`.
+# This project's modules without `has_mode` also compute the same results in both modes.
 _WITHOUT_MODE = {
     nn.Sequential, nn.ModuleList, nn.ModuleDict, nn.Linear, nn.Conv2d, nn.LSTMCell, nn.LayerNorm, nn.Identity,
     nn.Flatten, nn.MaxPool2d, nn.AdaptiveMaxPool2d, nn.Tanh, nn.ReLU, nn.ELU, nn.GELU, nn.SiLU,

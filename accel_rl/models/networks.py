@@ -74,13 +74,13 @@ NETWORKS: dict[str, type[ConvNet]] = {
     "data-efficient": DataEfficientNet, "impala": ImpalaNet, "btr": BTRNet, "hadamax": HadamaxNet,
     "minatar": MinAtarNet,
 }  # fmt: skip
-SMALL = "minatar"  # The network for pictures that are too small for the other networks
+SMALL = "minatar"  # The network for pictures that are too small for the other entries of NETWORKS
 MOST_WIDTH = 16
 
 
 def find_network(name: str) -> type[nn.Module]:
     """The class of the network `name`, such as `nature`, `impala-4`, or a user's `my_module:MyNet` or
-    `my_module:MyNet(width=64)`. Raises ConfigError for other names."""
+    `my_module:MyNet(width=64)`. Raises ConfigError if `name` names no network."""
     if name in NETWORKS:
         return NETWORKS[name]
     if (wide := re.fullmatch(r"impala-(\d+)", name)) and 1 <= int(wide[1]) <= MOST_WIDTH:

@@ -39,8 +39,8 @@ def soft_target(
 
 
 def huber(error: Tensor, delta: float) -> Tensor:
-    """1/2 error^2 within +- delta, and delta (|error| - delta / 2) beyond. With delta 0, 1/2 error^2 everywhere. With
-    delta 1 the loss's gradient is the error clipped to +- 1 (Mnih et al. 2015, Methods)."""
+    """1/2 error^2 within +- delta, and delta (|error| - delta / 2) beyond. With delta 0, the loss is 1/2 error^2 for
+    every error. With delta 1 the loss's gradient is the error clipped to +- 1 (Mnih et al. 2015, Methods)."""
     if not delta:
         return 0.5 * error.square()
     size = error.abs()
@@ -66,7 +66,7 @@ def spread_powers(spread: float, first: int, B: int, of_all: int, device: torch.
 
 
 def epsilon_greedy(q: Tensor, uniform: Tensor, epsilon: Tensor) -> Tensor:
-    """A uniformly random action with probability epsilon, and otherwise the first action with the highest value.
+    """Select a uniformly random action with probability epsilon, and otherwise the first action with the highest value.
 
     From q [N, A], `uniform` [N] in [0, 1) and epsilon [N] or [], the result is action [N] int64. One uniform number
     decides whether to explore (uniform < epsilon); uniform / epsilon, which is again uniform in [0, 1), selects the

@@ -26,13 +26,13 @@ class FlatParameters:
         self.named = sorted(named, key=lambda item: item[1].numel() % ALIGNED != 0)
         params = [p for _, p in self.named]
         self.data = torch.cat([p.detach().reshape(-1) for p in params])
-        # `message` contains the gradient and two more numbers, and is summed over ranks by one collective operation.
+        # One collective operation sums `message` over ranks: the gradient, the number of samples, and the summed loss.
         self.message = torch.zeros(len(self.data) + 2, dtype=self.data.dtype, device=self.data.device)
         self.grad = self.message[:-2]
         self.slices: dict[str, slice] = {}
         all_names = model.named_parameters(remove_duplicate=False)
         first = {p: name for name, p in self.named}
-        self._names = {name: first[p] for name, p in all_names if p in first}  # A shared parameter has several names.
+        self._names = {name: first[p] for name, p in all_names if p in first}  # Modules may share a parameter.
         offset = 0
         for name, p in self.named:
             n = p.numel()
@@ -124,8 +124,8 @@ def _trained(shape: list[int] | None) -> str:
 
 def l2_norm(x: Tensor) -> Tensor:
     """The L2 norm [] of a vector [P]. On a CPU, torch accumulates all squares in a few float32 sums, with a relative
-    error of 4e-4 for 7 million values. This function computes the norm of the norms of rows, which takes the same time
-    and has an error of 1e-7."""
+    error of 4e-4 for 7 million values. `l2_norm` computes the norm of the norms of rows, which takes the same time and
+    has an error of 1e-7."""
     if not x.is_cpu or len(x) < 16 * ROW:
         return torch.linalg.vector_norm(x)
     end = len(x) // ROW * ROW

@@ -99,8 +99,8 @@ class Adam(ElementWise):
     def _update_on_gpu(
         self, data: Tensor, grad: Tensor, mean: Tensor, square: Tensor, learning_rate: Rate, finite: Tensor | None
     ) -> None:
-        """A step of the form `epsilon_hat`. The bias correction of the learning rate depends on the number of steps,
-        which only the GPU knows, so the correction is read from a table on the GPU."""
+        """Make a step of Adam in the form `epsilon_hat`. The bias correction of the learning rate depends on the number
+        of steps, which only the GPU knows, so the correction is read from a table on the GPU."""
         assert self._count is not None
         keep = torch.ones_like(self._count) if finite is None else finite.to(self._count.dtype)
         share_1 = (1 - self.beta_1) * keep  # If an update is skipped, the factors 0 leave the moments unchanged.

@@ -124,7 +124,7 @@ def _texts(cls: type) -> dict[str, str]:
     """Maps each field that the class itself declares to the docstring below the field, without line breaks."""
     try:
         body: Any = ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0]
-    except (OSError, TypeError, SyntaxError):  # A class that was not read from a file has no source.
+    except (OSError, TypeError, SyntaxError):  # A class that was not read from a file has no source code.
         return {}
     below = itertools.pairwise(body.body)
     texts: list[Any] = [pair for pair in below if [*map(type, pair)] == [ast.AnnAssign, ast.Expr]]

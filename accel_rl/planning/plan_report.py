@@ -69,7 +69,7 @@ class RankMemory:
 
 
 def report(plan: RunPlan) -> tuple[list[str], list[str], list[str]]:
-    """(facts, warnings, problems), as lines of text. Insufficient memory is a problem."""
+    """(facts, warnings, problems), as lines of text. Insufficient memory is reported as a problem."""
     config, memories = plan.config, _memories(plan)
     pairs = list(zip(plan.ranks, memories, strict=True))
     facts = [line for rank, memory in pairs for line in (*rank.lines(), *_details(rank, memory))]

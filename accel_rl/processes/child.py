@@ -44,22 +44,22 @@ def command(module: str, *arguments: str) -> list[str]:
 
 
 def environment(variables: Mapping[str, str] = os.environ, packages: Sequence[str] = ()) -> dict[str, str]:
-    """Environment variables for a process of `command`: `variables`, extended by VARIABLE. The process imports accel_rl
-    and the `packages` from the same folders as this process."""
+    """Return the environment variables of a process of `command`: those in `variables`, and VARIABLE. The process
+    imports accel_rl and the `packages` from the same folders as this process."""
     bound = {name: list(sys.modules[name].__path__) for name in ("accel_rl", *packages)}
     imports = {"path": [os.path.abspath(folder) for folder in sys.path], "packages": bound}
     return {**variables, VARIABLE: json.dumps(imports)}
 
 
-_starters: dict[int, Any] = {}  # {process id: executor of one thread}; a forked process needs a new one.
+_starters: dict[int, Any] = {}  # {process id: executor of one thread}; a forked process needs its own executor.
 
 
 def start(command: Sequence[str], **options: Any) -> "subprocess.Popen[bytes]":
     """Start a child process as `subprocess.Popen` does, from a thread that lives as long as this process.
 
     The thread must not end, because the kernel sends the child's signal of PR_SET_PDEATHSIG when the thread that
-    started the child ends. Stop signals are blocked in the child until it calls `accept_signals`. Otherwise, a signal
-    to the whole process group could kill the child before it has set its signal handlers.
+    started the child ends. Stop signals are blocked in the child until it calls `accept_signals`, because a signal to
+    the whole process group could kill the child before it has set its signal handlers.
     """
     from concurrent.futures import ThreadPoolExecutor
 
@@ -82,7 +82,8 @@ def reply_of(module: str, question: str, timeout_s: float) -> tuple[str, int | N
         os.close(sending)
         try:
             reply, deadline = b"", time.monotonic() + timeout_s
-            # The child's end is polled too, because a program that the child starts may keep the pipe open.
+            # The process is polled as well as the pipe, because a program that the process starts may keep the pipe
+            # open.
             while not reply.endswith(b"\n") and time.monotonic() < deadline:
                 is_ended = process.poll() is not None
                 if select.select([pipe], [], [], 0.0 if is_ended else POLL_S)[0]:
@@ -141,7 +142,7 @@ def run_program(run: Callable[[], int | None]) -> None:
     pid, exit_code, leave = os.getpid(), 1, os._exit
 
     def end() -> None:
-        if os.getpid() == pid:  # A process that is forked from this one ends in the usual way.
+        if os.getpid() == pid:  # A process that is forked from this one does not call os._exit.
             for stream in (sys.stdout, sys.stderr):
                 with contextlib.suppress(AttributeError, OSError, ValueError):
                     stream.flush()

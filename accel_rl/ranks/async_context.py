@@ -42,7 +42,7 @@ class OwnBatches(SingleProcess):
     """An asynchronous rank does not share its training batches with other ranks.
 
     The learning rate and other schedules follow the env steps of all ranks. Schedules that count updates follow the
-    rank's own updates.
+    updates of this rank alone.
     """
 
     def __init__(self, counters: SharedCounters, rank: int):

@@ -2,10 +2,10 @@
 
     | torchrun --nproc-per-node 2 -m accel_rl train a2c --game pong --run-dir runs/pong
 
-If a rank dies, torchrun's agent on the rank's machine ends the machine's other ranks. The agent sends SIGTERM to these
-ranks, and SIGKILL 30 seconds later. At SIGTERM, asynchronous ranks save a checkpoint. Asynchronous ranks on other
-machines save a checkpoint when they notice the loss of this rank, and all ranks end. With torchrun's --max-restarts,
-every agent then restarts its ranks, which continue from their checkpoints.
+If a rank dies, torchrun's agent on the rank's machine ends the machine's other ranks. The agent sends SIGTERM to the
+ranks of its machine, and SIGKILL 30 seconds later. At SIGTERM, asynchronous ranks save a checkpoint. Asynchronous ranks
+on other machines save a checkpoint when they notice that the rank is lost, and all ranks end. With torchrun's
+--max-restarts, every agent then restarts its ranks, which continue from their checkpoints.
 """
 
 import os

@@ -14,7 +14,7 @@ from accel_rl.replays.ring import NStep, ReplayBatch
 from accel_rl.text.errors import ConfigError
 
 Autoreset = Literal["NextStep", "SameStep", "Disabled"]
-"""When an environment begins a new episode. The names are those of gymnasium.vector.AutoresetMode."""
+"""Determines when a vector environment begins a new episode, by the names of gymnasium.vector.AutoresetMode."""
 MOST_PENDING = 16
 """Maximum number of steps that `add` collects before they are appended to the ring together, which is faster."""
 
@@ -86,7 +86,8 @@ class ReplayBuffer:
         self.replay = config.build(spec, n_envs, NStep(n_step, gamma, reward_clip), device, seed)
         self._spec, self._B = spec, n_envs
         C = min(MOST_PENDING, self.replay.ring.L - n_step - stack)
-        # The steps that have not been appended to the ring, at most C. Their frames begin at row S - 1 of `_frames`.
+        # The arrays contain at most C steps that have not been appended to the ring; the frames of these steps begin at
+        # row S - 1 of `_frames`.
         self._frames: NDArray[Any] = np.zeros((stack - 1 + C, n_envs, *frame), self._type)
         self._finals: NDArray[Any] = np.zeros((C, n_envs, *frame), self._type)
         self._action = np.zeros((C, n_envs), np.int64)
@@ -146,7 +147,8 @@ class ReplayBuffer:
         self.replay.update(batch, torch.as_tensor(error))
 
     def __len__(self) -> int:
-        """Number of transitions that can be drawn. The transitions of the newest `n_step` steps are not complete."""
+        """Number of transitions that can be drawn, without those of the newest `n_step` steps, which are not
+        complete."""
         self._flush()
         return len(self.replay)
 

@@ -74,8 +74,8 @@ class SumTree:
         for level in reversed(self.levels):
             weight = level.view(-1, self.fanout).index_select(0, node).to(torch.float64)
             sums = weight.cumsum(-1)
-            # The search descends to the first child whose cumulative sum exceeds the mass. If rounding errors leave no
-            # such child, the search descends to the last child with a weight above 0.
+            # The search descends to the first child whose cumulative sum exceeds the mass. If no cumulative sum exceeds
+            # the mass, due to rounding errors, the search descends to the last child with a weight above 0.
             order = torch.where(sums > mass[:, None], self._if_above, self._if_below)
             child = order.masked_fill_(weight <= 0, -self.fanout - 1).argmax(-1)
             before = sums.gather(1, (child - 1).clamp(min=0)[:, None]).squeeze(1)

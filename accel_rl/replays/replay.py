@@ -134,7 +134,7 @@ class _Rows:
         self._kept: dict[str, Tensor] | None = None
 
     def keep(self) -> None:
-        """Read the rows now, because new rows are about to overwrite them."""
+        """Read the rows before the checkpoint does, because new rows are about to overwrite them."""
         if self._kept is None:
             self._kept = self._history.read(self.low, self._high)
 

@@ -4,8 +4,8 @@
                    ^ state              ^ state                 one state before every period-th step
     next       ...                |<- burn-in ->|<-------- length -------->|<- n ->|
 
-Each frame is stored once, in the ring, however many sequences contain it. The n steps at the end complete the n-step
-returns of the steps before.
+Each frame is stored once, in the ring, however many sequences contain it. The last n steps of a sequence complete the
+n-step returns of the steps before them.
 """
 
 from collections.abc import Hashable
@@ -76,7 +76,7 @@ class SequenceBatch:
 class SequenceRing:
     """A ring whose cells are sequences: cell k * B + b begins at row k * period of environment b, in the ring `steps`.
 
-    `Uniform`, `Prioritized` and `Replay` use it like a `FrameRing`.
+    `Uniform`, `Prioritized` and `Replay` use a `SequenceRing` like a `FrameRing`.
     """
 
     refused = 0
@@ -128,7 +128,8 @@ class SequenceRing:
         self._show(before)
 
     def show(self, low: int) -> None:
-        """After the arrays of `steps` were loaded, update which of the rows from `low` on can be drawn."""
+        """Update which rows from `low` on can be drawn, after the arrays of the ring `steps` have been loaded from a
+        checkpoint."""
         self.steps.show(low)
         self._show((0, 0))
 

@@ -107,7 +107,7 @@ def percentiles(samples: np.ndarray) -> np.ndarray:
 
 def improvement(x: Scores, y: Scores, reps: int) -> Interval:
     """The probability that a run of x is better than a run of y in the same game, averaged over the games that both
-    have. Ties count half (the statistic of Mann & Whitney). Scores need not be normalised."""
+    have. Ties count half (the statistic of Mann & Whitney). The scores may be raw or human-normalised."""
     games = [game for game in x if game in y]
     xs, ys = ({game: scores[game] for game in games} for scores in (x, y))
 

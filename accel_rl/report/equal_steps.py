@@ -76,8 +76,8 @@ class Comparison:
 
     @property
     def theirs(self) -> Sample | None:
-        """The published sample. If no deviation over seeds is published, a deviation is assumed; without a known score
-        of random play, the result is None."""
+        """The mean, deviation and number of seeds of the published scores. If no deviation over seeds is published, a
+        deviation is assumed; without a known score of random play, the result is None."""
         p = self.published
         if p.deviation is not None and p.seeds is not None and p.seeds > 1:
             return Sample(p.mean, p.deviation, p.seeds)

@@ -86,7 +86,8 @@ def holm(p: np.ndarray) -> np.ndarray:
 
 def chances(published: Sequence[Sample], seeds: Sequence[int], margins: Sequence[float]) -> np.ndarray:
     """For each game, the probability of the verdict "not inferior" if runs have the published distribution. The
-    family-wise error over all games is bounded. The probabilities are estimated from DRAWS simulated sets of runs."""
+    verdicts are those of Holm's method, which bounds the family-wise error over all games. The probabilities are
+    estimated from DRAWS simulated sets of runs."""
     rng = np.random.default_rng(0)
     deviations = np.array([s.deviation for s in published])
     counts = [np.array(seeds), np.array([s.seeds for s in published])]

@@ -87,7 +87,7 @@ def _wrapped(
     for axis, panel in zip(axes.flat, panels, strict=False):
         lines |= _draw(axis, panel, colour)
     longest = max((len(name) for name in lines), default=1)
-    # Number of columns of the legend; 0.5 and 0.075 are inches
+    # Number of the legend's columns: a column is 0.5 inches wide, plus 0.075 inches for each character.
     fitting = max(1, min(4, int(width * columns / (0.5 + 0.075 * longest))))
     figure.legend(
         list(lines.values()),
@@ -195,7 +195,8 @@ FIGURES_IN_ROWS = {"3", "4"}
 
 def grouped(settings: BySetting) -> dict[str, BySetting]:
     """{family: settings}, where each family is a row of the figure, or {"": settings} for a single group. Runs of
-    Figures 3 and 4 are drawn in rows. Other runs are drawn in rows if every family has several settings."""
+    Figures 3 and 4 are drawn in rows. Runs of other experiments are drawn in one row per family if every family has
+    several settings."""
     rows: dict[str, dict[str, Any]] = {}
     runs = [r for games in settings.values() for same in games.values() for r in same]
     for setting, games in settings.items():

@@ -2,7 +2,7 @@
 run per game is not enough to test one game, but all games together are enough to test the setting. The runs of a source
 are unknown, but their mean, deviation and number in each game are published. Therefore the stratified bootstrap is
 parametric: in each game, the mean of each side is drawn from a normal distribution, whose variance is estimated from
-the seeds of both sides. tests/report/test_pooled.py measures the error and the power of this test.
+the seeds of both sides. tests/report/test_pooled.py measures the error and the power of the test over all games.
 """
 
 from collections.abc import Sequence
@@ -86,7 +86,7 @@ def _bounds(
     and deviations [..., 2 sides, games]."""
     # In each game, both sides are assumed to have the same variance, estimated from the seeds of both sides.
     variance = (deviations**2 * freedoms).sum(-2, keepdims=True) / freedoms.sum(0)
-    freedom = freedoms.sum() / 2  # Half, because the interquartile mean is over about half of the games
+    freedom = freedoms.sum() / 2  # The interquartile mean is over about half of the games.
     scale = np.sqrt(freedom / rng.chisquare(freedom, (reps, *(1,) * means.ndim)))
     drawn = means + scale * np.sqrt(variance / seeds) * rng.normal(size=(reps, *means.shape))
     first, second = np.moveaxis(_iqm(drawn), -1, 0)

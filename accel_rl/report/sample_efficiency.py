@@ -35,8 +35,9 @@ class EfficiencyCurve:
 def efficiency_curve(
     games: Mapping[str, Sequence[TrainedRun]], curve: str, reps: int, scale: str
 ) -> EfficiencyCurve | None:
-    """The curve of one setting. The curve begins at the first env step at which every run has a score, and ends at the
-    last env step that a run of every game has reached. Return None if fewer than four runs have scores."""
+    """The sample-efficiency curve of one setting. The curve begins at the first env step at which every run has a
+    score, and ends at the last env step that a run of every game has reached. Return None if fewer than four runs have
+    scores."""
     usable = {game: runs for game, runs in games.items() if human_scale(game, scale)}
     evaluated = shows_evaluations([r for runs in usable.values() for r in runs], curve)
     columns: dict[str, list[Column]] = {}

@@ -53,7 +53,7 @@ def total_envs(settings: Settings) -> int | None:
 
 
 def family(settings: Settings) -> str:
-    """One of FAMILIES, or "" for an algorithm that Stooke & Abbeel 2018 do not train."""
+    """The family of a run's algorithm, one of FAMILIES, or "" if Stooke & Abbeel 2018 do not train the algorithm."""
     algorithm, update = str(settings.get("algorithm", "")), asynchronous(settings)
     if algorithm in POLICY_GRADIENTS:
         return POLICY_GRADIENTS[algorithm][update]

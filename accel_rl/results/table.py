@@ -66,8 +66,8 @@ Pair = tuple[str, str]
 def paper_table(
     name: str, title: str, head: str, columns: Sequence[str], rows: Mapping[str, Sequence[Pair]], note: str
 ) -> Table:
-    """A paper's layout, with the paper's number to the right of each measured number. `rows` maps a label to a pair of
-    cells per column."""
+    """A table in a paper's layout, with the paper's number to the right of each measured number. `rows` maps a label to
+    a pair of cells per column."""
     doubled = [c for column in columns for c in (column, f"{column} (paper)")]
     return Table(name, title, [head, *doubled], [[r, *(c for p in rows[r] for c in p)] for r in rows], note)
 
@@ -90,8 +90,8 @@ class Alike:
 
 
 def alike(runs: Sequence[TrainedRun], differences: Differences) -> Alike:
-    """Return only the runs that have the settings of the published number. If no run has these settings, return all
-    runs, with the mark MARK."""
+    """Return only the runs that have the settings of the published number. If no run has the published settings, return
+    all runs, with the mark MARK."""
     same = [r for r in runs if not differences(r.settings)]
     return Alike(same, "") if same else Alike(runs, MARK)
 

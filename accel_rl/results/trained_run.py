@@ -13,7 +13,7 @@ from accel_rl.metrics.plot import Column, counted_once, read_columns, repeated
 from accel_rl.results import run_settings
 
 SCORES = ("score", "new_score", "eval_score")
-"""A run of several games has each of these columns once per game."""
+"""A run of several games has each of the columns SCORES once per game."""
 FULL_LENGTH = 50_000_000  # The number of env steps for which papers report times
 
 
@@ -28,8 +28,8 @@ class TrainedRun:
 
     A column consists of two arrays: env steps, and the values of a metric at these env steps. `online` is the mean
     training score. `evaluations` and `deviations` are the mean and the standard deviation of the scores in each
-    evaluation, and `episodes` is the number of its episodes. `clock` is the time in minutes since the run's start, and
-    `speeds` are the env steps/s of each row."""
+    evaluation, and `episodes` is the number of episodes in each evaluation. `clock` is the time in minutes since the
+    run's start, and `speeds` are the env steps/s of each row."""
 
     name: str
     game: str
@@ -99,7 +99,7 @@ class TrainedRun:
         return np.asarray(episodes < min(float(least), episodes.max()) / 2)
 
     def episodes_of(self, which: str) -> int | None:
-        """Number of episodes of the final or best evaluation; None if unknown."""
+        """Number of episodes of the final or best evaluation, or None if unknown."""
         if which == "online" or not self.evaluated or len(self.episodes[1]) != len(self.evaluations[1]):
             return None
         return int(self.episodes[1][self.chosen(which)])
@@ -120,7 +120,7 @@ class TrainedRun:
 
     def hours_past(self, start: float) -> float:
         """Hours that FULL_LENGTH env steps take at the run's speed after its first `start` env steps, for example after
-        the random steps that fill a replay. Return NaN if the run has no later row."""
+        the random steps that fill a replay. Return NaN if the run has no row of metrics after `start` env steps."""
         if not self.clock[0].size or self.env_steps <= start:
             return math.nan
         steps, minutes = (np.concatenate([[0.0], x]) for x in self.clock)

@@ -53,7 +53,7 @@ def record(run: RunFolder, env_steps: int, changes: Mapping[str, tuple[Any, Any]
 
 
 def read(run: RunFolder) -> list[dict[str, Any]]:
-    """The launches, or [] if launches.json is missing or damaged. No run depends on this file."""
+    """The launches, or [] if launches.json is missing or damaged. No run depends on launches.json."""
     try:
         result = json.loads((run.path / FILE).read_text())
     except (OSError, ValueError):

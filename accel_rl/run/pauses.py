@@ -73,7 +73,8 @@ class Pauses:
                 pauses.append(turn - PERIOD_S - used_s - (0.0 if gives_way else queued_s))
             for file, (ran, queued) in counts.items():
                 task = tasks[file]
-                # The kernel adds a wait to `queued` when the wait ends; it began after the last change of the counts.
+                # The kernel adds a wait to `queued` when the wait ends. The wait began after the last change of the
+                # counts.
                 if (ran, queued) != (task.ran, task.queued):
                     waited_s = (queued - task.queued) / 1e9 - (self._cpu_s - task.cpu_s)
                     pauses.append(waited_s if gives_way else 0.0)

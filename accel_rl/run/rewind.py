@@ -1,6 +1,6 @@
 """A run that continues from a checkpoint moves the files of its abandoned part to a folder abandoned-1, abandoned-2 ...
-If these files were not moved, the best network or an evaluation could belong to the abandoned part, which metrics.csv
-no longer contains."""
+Without this move, the best network or an evaluation could belong to the abandoned part of the run, which metrics.csv no
+longer contains."""
 
 import json
 from collections.abc import Iterator
@@ -46,7 +46,7 @@ def _derived(run: Path, env_steps: int) -> Iterator[Path]:
         try:
             later = json.loads(path.read_text())["env_steps"] > env_steps
         except (OSError, ValueError, LookupError, TypeError):
-            later = False  # The file is not an evaluation of this project.
+            later = False  # accel_rl did not write this file.
         if later:
             yield path
 

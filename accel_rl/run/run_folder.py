@@ -259,7 +259,7 @@ class RunFolder:
                 self._unwritten.clear()
 
     def logged(self, error: RunError) -> RunError:
-        """Write an error's notes, such as a worker's traceback, to events.log. The returned error names this file."""
+        """Write an error's notes, such as a worker's traceback, to events.log. The returned error names events.log."""
         notes = getattr(error, "__notes__", [])
         if not notes:
             return error

@@ -79,7 +79,7 @@ class RunTime:
         rate = env_steps / max(trained_s - self._trained_s_at_row, 1e-9)
         self._trained_s_at_row = trained_s
         if not totals["gpu_joules"]:
-            del totals["gpu_joules"]  # A run without a GPU has no such column.
+            del totals["gpu_joules"]  # A run without a GPU has no column gpu_joules.
         return {name: round(x, 3) for name, x in totals.items() if x == x} | {"steps_per_s": round(rate, 1)}
 
     def _trained_s(self, wall_s: float) -> float:

@@ -80,7 +80,7 @@ def write(pictures: Iterator[np.ndarray], path: Path, fps: float = FPS, scale: i
     if path.suffix == ".mp4" and importlib.util.find_spec("imageio_ffmpeg") is None:
         raise ConfigError(f"an mp4 needs the extra video: {INSTALL}; or use --out {path.with_suffix('.gif')}")
     path.parent.mkdir(parents=True, exist_ok=True)
-    # An encoder would write through a link. The new file replaces the link instead.
+    # An encoder would write through a link, so the video is a new file, which replaces the link.
     temporary = path.with_name(f".{uuid.uuid4().hex}{path.suffix}")
     try:
         n = (

@@ -1,4 +1,4 @@
-"""The device engine's environments that are emulated games."""
+"""Emulated games as environments of the device engine."""
 
 from typing import Any
 
@@ -53,8 +53,8 @@ class DeviceGames:
         return [self._sequence_state(state) for state in self._envs.get_state()]
 
     def set_state(self, states: list[bytes]) -> None:
-        """Restore states that any engine has saved with --env.randomness counter. Raises ValueError for other
-        states."""
+        """Restore states that any engine has saved with --env.randomness counter. Raises ValueError for a state of
+        another kind of environment."""
         self._envs.set_state([self._counter_state(state) for state in states])
 
     def _sequence_state(self, state: bytes) -> bytes:

@@ -29,8 +29,8 @@ class RolloutMemory(Protocol):
         """Return a rollout as NumPy arrays. Frames on a GPU are None."""
 
     def skip(self, idle: np.ndarray | None) -> None:
-        """From the next rollout on, do not step environments where `idle` [B] is true; None means that all are
-        stepped."""
+        """From the next rollout on, do not step environments where `idle` [B] is true. If `idle` is None, step all
+        environments."""
 
     def skip_idle(self, buffer: int, t: int, b: slice) -> None:
         """Replace the actions of idle environments by the sentinel value, so that these environments are not

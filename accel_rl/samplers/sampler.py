@@ -179,7 +179,7 @@ class Sampler:
 
     def _open(self) -> None:
         """Wait until the next rollout's first observations are in its buffer. Worker processes that have just joined
-        are asked for theirs."""
+        are asked for the first observations of their environments."""
         self.start()
         joined = self.engine.join()
         for g in range(self.grouping.groups):

@@ -1,4 +1,4 @@
-"""Some settings of a run may change when the run is resumed. All other settings are fixed."""
+"""Only the settings in CHANGEABLE may change when a run is resumed."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -13,8 +13,8 @@ FORMAT = 5
 
 
 def settings_in(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings without the format version. Raises ConfigError, with a message of one line, for another format, or
-    if the algorithm or a group has a wrong type."""
+    """The settings without the format version. Raises ConfigError, with a message of one line, if the format version is
+    not FORMAT, or if the algorithm or a group has a wrong type."""
     if type(version := values.get("format")) is not int or version != FORMAT:
         raise ConfigError(f"field format is {version!r}: this version of accel_rl reads format {FORMAT} alone")
     for name in ("algorithm", "env", "algo"):  # The types of algorithm, env and algo are checked first.

@@ -62,9 +62,9 @@ class GorilaConfig(ParameterServerConfig):
     bundles: NonNegativeCount = 2
     """Number of bundles (Nair et al. 2015, section 5.1: 100). Each bundle, a Ray actor, samples and learns."""
     actors: NonNegativeCount = 0
-    """Number of processes that only sample. Such processes require --gorila.replay global."""
+    """Number of processes that only sample. Processes that only sample require --gorila.replay global."""
     learners: NonNegativeCount = 0
-    """Number of processes that only learn. Such processes require --gorila.replay global."""
+    """Number of processes that only learn. Processes that only learn require --gorila.replay global."""
     replay: Literal["local", "global"] = "local"
     """Location of the replay. With `local`, each bundle learns from its own env steps (Nair et al. 2015, section 5.1).
     With `global`, one replay in a separate process stores all env steps, and all learners draw from it (section 4)."""

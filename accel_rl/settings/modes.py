@@ -14,7 +14,7 @@ class Mode:
     check: str = ""
     """Function `module:name` that checks the settings for this mode, without Ray and independently of the machine."""
     has_members: bool = False
-    """The run has members (bundles, actors, learners) and a sharded parameter server, instead of ranks."""
+    """Whether the run has members (bundles, actors, learners) and a sharded parameter server, instead of ranks."""
     over_ray: bool = False
 
     @property

@@ -1,7 +1,8 @@
 """A preset contains the settings of another project or paper for the algorithm, for sampling and for the Atari
 protocol.
 
-Each value of a preset is the source's value, converted to this project's units. Comments explain conversions.
+Each value of a preset is the source's value, converted to this project's units. If a value was converted, a comment
+explains the conversion.
 """
 
 from dataclasses import replace
@@ -116,7 +117,7 @@ PRESETS: dict[str, tuple[str, dict[str, Settings]]] = {
             "c51": {
                 **_CLEANRL_Q,
                 "algo.learning_rate": 2.5e-4,
-                "algo.optimizer_eps": 0.01,  # CleanRL also divides 0.01 by the batch size.
+                "algo.optimizer_eps": 0.01,  # Both C51s, CleanRL's and this project's, divide 0.01 by the batch size.
                 "algo.target_interval": 10_000,
                 "algo.atoms": 51,
                 "algo.v_min": -10.0,
@@ -215,7 +216,7 @@ PRESETS: dict[str, tuple[str, dict[str, Settings]]] = {
             "c51": {
                 **_DOPAMINE,
                 "algo.learning_rate": 2.5e-4,
-                "algo.optimizer_eps": 0.0003125 * 32,  # The setting optimizer_eps is divided by the batch size.
+                "algo.optimizer_eps": 0.0003125 * 32,  # C51 and Rainbow divide optimizer_eps by the batch size.
                 "algo.n_step": 1,
                 "algo.atoms": 51,
                 "algo.v_min": -10.0,
@@ -248,7 +249,7 @@ PRESETS: dict[str, tuple[str, dict[str, Settings]]] = {
             "rainbow": {
                 **_DOPAMINE,
                 "algo.learning_rate": 6.25e-5,
-                "algo.optimizer_eps": 1.5e-4 * 32,  # The setting optimizer_eps is divided by the batch size.
+                "algo.optimizer_eps": 1.5e-4 * 32,  # C51 and Rainbow divide optimizer_eps by the batch size.
                 "algo.n_step": 3,
                 "algo.atoms": 51,
                 "algo.v_min": -10.0,
@@ -333,7 +334,7 @@ PRESETS: dict[str, tuple[str, dict[str, Settings]]] = {
                 "algo.batch_size": 32,
                 "algo.learning_rate": 1e-4,
                 "algo.optimizer": "adam",
-                "algo.optimizer_eps": 1.5e-4 * 32,  # The setting optimizer_eps is divided by the batch size.
+                "algo.optimizer_eps": 1.5e-4 * 32,  # C51 and Rainbow divide optimizer_eps by the batch size.
                 "algo.n_step": 20,
                 "algo.network": "data-efficient",
                 "algo.noisy": True,

@@ -38,8 +38,8 @@ def unread(algorithm: type[Algorithm]) -> set[str]:
 
 
 def _implementations(classes: list[type], name: str) -> list[FunctionType]:
-    """The functions that a call of the method or property `name` may run: the first in the classes' order, and those
-    that it reaches through `super`."""
+    """The functions that a call of the method or property `name` may run: that of the first of the classes that defines
+    `name`, and those that it calls through `super`."""
     result = []
     for function in (f for c in classes for f in _of(vars(c).get(name))):
         result.append(function)

@@ -42,7 +42,7 @@ def find_algorithm(name: str) -> "type[Algorithm]":
     folder. Raises ConfigError."""
     from accel_rl.algos.algorithm import (
         Algorithm,
-    )  # Other callers of this module do without torch.
+    )  # torch is imported here, because most functions of this module do not need it.
 
     result = find(name)
     if not (isinstance(result, type) and issubclass(result, Algorithm)):

@@ -60,8 +60,8 @@ class SamplerConfig(NamesEngine):
 
     @property
     def spec_timeout_s(self) -> float | None:
-        """Time limit in seconds for another process to create an environment and report its spec. None means that this
-        process, which steps the environments, creates the environment itself."""
+        """Time limit in seconds for another process to create an environment and report its spec. The limit is None
+        without worker processes, because this process then creates the environment itself."""
         return self.start_timeout_s if self.has_workers else None
 
     def check(self) -> None:

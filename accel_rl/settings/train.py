@@ -87,7 +87,7 @@ class TrainConfig:
     address: str = ""
     """Address of a running Ray cluster, HOST:PORT or auto. By default, Ray is started on this machine for the run."""
     device: str = "auto"
-    """Device of the learner and of inference, or cuda:N."""
+    """Device of the learner and of inference: auto, cpu, cuda or cuda:N."""
     precision: Precision = "float32"
     """Precision of matrix products and convolutions in training. Training in `tfloat32` is faster on GPUs, and in
     `bfloat16` on GPUs and on CPUs with AMX, but only `float32` reproduces the papers' numbers. Parameters, sums, losses

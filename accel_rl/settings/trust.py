@@ -1,6 +1,6 @@
 """Settings may name a user's code, as `module:Class`. Code that a folder's config.json names is imported only if the
-user names the same code, or trusts the folder. Callbacks and sinks that send data to a server also require one of these
-two permissions."""
+user names the same code, or trusts the folder. Callbacks and sinks of accel_rl that send data to a server are also used
+only if the user names them, or trusts the folder."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass

@@ -98,7 +98,7 @@ def module_refusal(model: nn.Module) -> str | None:
 
 def _registered(cls: type, classes: Container[type], methods: tuple[str, ...]) -> type | None:
     """Return `cls` if it is registered, or a registered base class from which `cls` inherits all `methods`. Return None
-    if there is no such class."""
+    if neither of the two classes exists."""
     base = next((c for c in cls.__mro__ if c in classes), None)
     if base is None or any(getattr(cls, name, None) is not getattr(base, name, None) for name in methods):
         return None

@@ -126,7 +126,8 @@ class CapturedInference(Inference):
         self._rollouts[buffer] = self._count, rollout, uniform
 
     def use(self, agent: Agent, settings: Hashable, state: Tensor | None = None) -> None:
-        """Prepare for inference of `agent`. If the agent has a recurrent `state`, inference is not captured."""
+        """Set the agent whose inference is captured, and drop captures that another agent or other `settings` made
+        invalid. If the agent has a recurrent `state`, inference is not captured."""
         if self._eligibility.use(agent, settings):
             for of_agent in (self._captures, self._uncapturable, self._served):
                 of_agent.clear()

@@ -3,9 +3,10 @@
     from Python    rollout | copy       | indices 1 | copy     | indices 2 | copy     | ...
     graphs                 | advantages |           | update 1 |           | update 2 | ...
 
-An update begins with its batch: the samples that have the indices, or a draw from a replay on the learner's GPU. Loss,
-backward pass, norm, optimizer step and after_update follow. The rollout and the indices are copied to fixed addresses.
-If an algorithm overrides the method `batches`, its batches are copied to fixed addresses instead of indices.
+An update begins with its batch: the samples that have the indices, or a draw from a replay on the learner's GPU. The
+batch is followed by loss, backward pass, gradient norm, optimizer step and `after_update`. The rollout and the indices
+are copied to fixed addresses. If an algorithm overrides the method `batches`, its batches are copied to fixed addresses
+instead of indices.
 """
 
 from collections import Counter
@@ -117,8 +118,8 @@ class CapturedUpdates:
         return kind_of(batch, self._algo.device.type)
 
     def _fix(self, algo: PolicyGradient, samples: Samples) -> bool:
-        """Copy the samples of a rollout to fixed addresses, unless they are already there. Return False if they cannot
-        be copied."""
+        """Copy the samples of a rollout to fixed addresses, unless they are already there. Return False if the samples
+        cannot be copied."""
         if samples is not self._fixed and (kind := self._kind_of(samples)) is not None:
             algo.samples = self._fixed = self._samples.load(kind, samples)
         return algo.samples is self._fixed

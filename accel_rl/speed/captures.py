@@ -113,9 +113,9 @@ class Captures:
         """The reason why no further computation is captured, or "". Either all ranks have a reason, or no rank has."""
 
     def keys(self, kinds: Sequence[Hashable | None], limited: bool = True) -> list[Key | None]:
-        """The keys of the next computations, whose number is the same on all ranks. The ranks exchange their kinds
-        once. A kind is None if the computation cannot be captured. With `limited`, at most MOST kinds are captured. If
-        a computation must run from Python on any rank, its key is None."""
+        """The keys of the next computations, whose number is the same on all ranks. The ranks exchange the kinds of
+        their computations once. A kind is None if the computation cannot be captured. With `limited`, at most MOST
+        kinds are captured. If a computation must run from Python on any rank, its key is None."""
         if self.why:
             self._log(self.why)  # The reason is logged now, because events.log is written only during training.
             return [None for _ in kinds]

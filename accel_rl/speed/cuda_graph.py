@@ -33,7 +33,7 @@ def _no_garbage_collection() -> Iterator[None]:
             gc.enable()
 
 
-_one_at_a_time = threading.Lock()  # Starting a capture would break another thread's capture.
+_one_at_a_time = threading.Lock()  # Starting a capture would break a capture in another thread.
 _failed: list[Any] = []  # The graphs of failed captures are kept, because torch continues to use them.
 
 
@@ -92,7 +92,7 @@ class CudaGraphs:
         the capture's stream current and the pool recording, and torch 2.11 leaves the generators in a state in which
         every further draw fails. Raises RunError if a generator cannot be restored."""
         self._runtime.set_stream(current)
-        with contextlib.suppress(RuntimeError):  # The calls fail if the capture could not begin.
+        with contextlib.suppress(RuntimeError):  # Both calls fail if the capture could not begin.
             self._runtime.memory._cuda_endAllocateToPool(self._device.index or 0, self._pool)
             self._runtime.memory._cuda_releasePool(self._device.index or 0, self._pool)
         # torch cannot end the recording of page-locked memory, and calls the failed graph at each later allocation.

@@ -56,7 +56,7 @@ class Carried:
             try:
                 descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
                 with open(descriptor, "rb") as opened, zipfile.ZipFile(opened) as z:
-                    # fstat of the opened file, because another file may have replaced the path
+                    # fstat of the opened file, because another file may now be at the path
                     self.is_private = self.is_private and is_private(os.fstat(opened.fileno()))
                     self._files[int(match[1])] = {
                         name: z.read(name) for name in z.namelist() if _MEMBER.fullmatch(name)

@@ -80,8 +80,8 @@ class Deadline:
         return min(PATIENCE_S, max(2.0, 0.6 * (self.due - time.time())))
 
     def step(self, feeder: Feeder) -> None:
-        """Hold back waiting runs that cannot finish before the deadline, and stop at most one such run that is
-        running."""
+        """Hold back waiting runs that cannot finish before the deadline, and stop at most one running run that cannot
+        finish before the deadline."""
         queues = (*feeder.waiting, *feeder.running)
         if time.time() - self._read_at < min(self._warm_s / 4, 2.0) and queues == self._queues:
             return
@@ -114,7 +114,7 @@ class Deadline:
     def _read(self, names: Iterable[str]) -> None:
         self._read_at = time.time()
         for name in names:
-            # For a finished run, the first rows count too, because it may have no others.
+            # For a finished run, the first rows are used too, because the run may have no other rows.
             warm_s = 0.0 if self._folder.finished(name, self._lengths[name]) else self._warm_s
             if pace := read_pace(self._folder.run(name), warm_s):
                 self._paces[name] = pace
@@ -144,7 +144,7 @@ class Deadline:
 
     def _remaining_s(self, name: str, env_steps: int, rate: float) -> float:
         length, interval = self._lengths[name], int(self._settings[name]["evaluation"]["interval"])
-        evaluations = -(-length // interval) - env_steps // interval if interval else 0  # Every run's end is evaluated.
+        evaluations = -(-length // interval) - env_steps // interval if interval else 0  # A run's end is evaluated.
         evaluation_s = _median([p.evaluation_s for p in self._measured(name)], 0.0)
         return (length - env_steps) / rate + evaluations * evaluation_s
 

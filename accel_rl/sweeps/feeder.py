@@ -90,7 +90,7 @@ class Feeder:
     def _start(self, slot: Slot, name: str) -> None:
         variables = {
             **os.environ,
-            "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # A sweep numbers GPUs in this order.
+            "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # A sweep numbers GPUs by their PCI bus.
             "CUDA_VISIBLE_DEVICES": gpu_names(slot.gpus),
             "WANDB_RUN_GROUP": os.environ.get("WANDB_RUN_GROUP", self.folder.path.name),
         }

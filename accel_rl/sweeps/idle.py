@@ -21,8 +21,8 @@ def patient(config: TrainConfig) -> TrainConfig:
 
 
 def use_idle_time() -> None:
-    """Put this process and its future child processes into the idle scheduling class. If the system has no such class,
-    set the nice value 19."""
+    """Put this process and its future child processes into the idle scheduling class. If the system has no idle
+    scheduling class, set the nice value 19."""
     if hasattr(os, "SCHED_IDLE"):
         os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
         return

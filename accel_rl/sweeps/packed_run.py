@@ -107,7 +107,7 @@ def unpack(data: bytes, run: Path) -> None:
     with zipfile.ZipFile(io.BytesIO(data)) as z:
         z.extractall(scratch)
     (scratch / "config.json").unlink()
-    checkpoints = sorted(scratch.glob("**/checkpoints/*"), key=lambda path: -len(path.parts))  # rank 0's at the end
+    checkpoints = sorted(scratch.glob("**/checkpoints/*"), key=lambda path: -len(path.parts))  # rank 0's part last
     files = [p for p in scratch.rglob("*") if p.is_file() and p.parent not in checkpoints]
     for path in (*sorted(files, key=lambda file: file.name == "model.json"), *checkpoints):
         target = run / path.relative_to(scratch)

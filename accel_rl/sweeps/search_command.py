@@ -75,7 +75,8 @@ class Search:
         self._feeder = Feeder(folder, lay_out(o, self._needs), runs, o.retries, lock)
 
     def run(self, stop: StopRequest) -> None:
-        """Run trials until --trials have ended, or until `stop` is set. Running trials then save a checkpoint."""
+        """Run trials until --trials have ended, or until `stop` is set. When `stop` is set, running trials save a
+        checkpoint and end."""
         try:
             while not stop and (self._running or len(self._study.trials) < self._o.trials):
                 self._step()
@@ -154,7 +155,7 @@ def open_study(file: Path | None) -> tuple[Any, Any]:
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     return optuna, optuna.create_study(
         storage=optuna.storages.JournalStorage(JournalFileBackend(str(file))) if file else None,
-        sampler=optuna.samplers.TPESampler(seed=0, constant_liar=True),  # avoids settings of running trials
+        sampler=optuna.samplers.TPESampler(seed=0, constant_liar=True),  # New trials avoid settings of running trials.
         pruner=optuna.pruners.MedianPruner(FIRST_TRIALS, WARM_UP + 1),
         study_name="search", direction="maximize", load_if_exists=True,
     )  # fmt: skip

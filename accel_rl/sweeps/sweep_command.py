@@ -68,7 +68,8 @@ class SweepOptions(RunOptions):
     """Folder of earlier runs, from whose env steps/s --dry-run computes the expected hours."""
     minutes: float | None = None
     """Time limit of the sweep. Only runs that can finish in time are started, in the order of the grid. A run that
-    turns out to be too slow is stopped, and another run uses its slot. At the end, all runs save a checkpoint."""
+    turns out to be too slow is stopped, and another run uses its slot. Near the time limit, all runs that still train
+    save a checkpoint and stop."""
     carry: str = ""
     """Folder for finished runs and checkpoints of unfinished runs, in a few files of at most 15 MB each. The sweep
     continues with the runs in this folder, on this or another machine, and adds each run as soon as it is finished."""
@@ -116,7 +117,7 @@ def main(argv: list[str]) -> int:
 
 
 def sweep(argv: list[str], began: float | None = None) -> int:
-    """Run the command. `began` is its start (Unix time), by default the current time."""
+    """Run the command. `began` is the time at which the command began (Unix time), by default the current time."""
     began = time.time() if began is None else began
     argv = with_default_folder(argv)
     existing = any(a.partition("=")[0] in ("--resume", "--pause", "--unpause", "--prune") for a in argv)

@@ -1,4 +1,5 @@
-"""The table of runs that a running sweep displays. The command `accel-rl status` displays it in another terminal."""
+"""The table of runs that a running sweep displays. The command `accel-rl status` displays this table in another
+terminal."""
 
 import contextlib
 import math

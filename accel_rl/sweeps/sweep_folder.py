@@ -92,8 +92,8 @@ class SweepFolder:
         return self.path / name / "log.txt"
 
     def command(self, name: str, cores: Sequence[int]) -> list[str]:
-        """Return the command that starts or resumes a run on the given cores, which its ranks use in this order.
-        --trust is safe, because the sweep has written or checked the run's settings (`config`)."""
+        """Return the command that starts or resumes a run on the given cores, which the run's ranks use in the given
+        order. --trust is safe, because the sweep has written or checked the run's settings (`config`)."""
         return child.command("accel_rl", "resume", str(self.run(name)), "--trust", "--cores", *map(str, cores))
 
     def signal(self, process: "subprocess.Popen[bytes]", number: signal.Signals) -> None:
@@ -210,7 +210,7 @@ class SweepFolder:
 
     def begin(self, waiting: Sequence[str]) -> None:
         """Initialise the records of a sweep that starts or is resumed. Runs in `waiting` get the status "waiting".
-        Other runs are done, unless they failed or were pruned."""
+        All other runs get the status "done", unless they failed or were pruned."""
         for name, record in self.load_records().items():
             ended = record.status if record.status in (PRUNED, "failed") else "done"
             status = "waiting" if name in waiting else ended

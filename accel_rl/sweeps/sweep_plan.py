@@ -31,8 +31,8 @@ class PlannedRun:
 
     @property
     def shortage(self) -> tuple[str, str, str] | None:
-        """If the run is assigned fewer GPUs or cores than it requests, return three texts: the requested resources, the
-        assigned resources, and how the ranks share the assigned ones. Otherwise return None."""
+        """Return None, or, if the run is assigned fewer GPUs or cores than it requests, three texts: the requested
+        resources, the assigned resources, and how the ranks share the assigned resources."""
         if self.needs.gpus > max(1, self.size.gpus):
             asked, got = counted(self.needs.gpus, "GPU"), str(self.size.gpus or "none")
         elif not self.size.gpus and self.needs.cores > self.size.cores:

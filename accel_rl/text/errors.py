@@ -50,7 +50,7 @@ def nearest(got: str, allowed: Iterable[str], n: int = 3) -> str:
 
 
 def show_warning(message: Warning | str, *_: object, **__: object) -> None:
-    """Print a warning as one line. Commands replace warnings.showwarning by this function."""
+    """Print a warning as one line. Commands replace warnings.showwarning by `show_warning`."""
     text = re.sub(r"\x1b\[[0-9;]*m", "", str(message)).removeprefix("WARN: ")  # without Gymnasium's colours
     print_text(f"note: {text}", sys.stderr)
 
@@ -73,7 +73,7 @@ def ended(name: str, run: Callable[[list[str]], int], argv: list[str]) -> int:
         return _told(name, str(e), 1)
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:  # In `accel-rl games | head`, `head` may end first.
+    except BrokenPipeError:  # In `accel-rl games | head`, `head` may end before `accel-rl`.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except (OSError, RuntimeError, ImportError, MemoryError) as e:
@@ -91,7 +91,7 @@ def exit_with(error: RunError) -> NoReturn:
 
 def reported(error: BaseException) -> str:
     """A line about an OSError whose number is in `REPORTED`, or about a thread, module or array that a limit of the
-    system does not allow. "" for other errors."""
+    system does not allow, or "" for any other error."""
     if isinstance(error, OSError):
         if error.errno not in REPORTED:
             return ""

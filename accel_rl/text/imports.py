@@ -35,7 +35,8 @@ def import_user_module(name: str) -> ModuleType:
         sys.path.insert(0, folder)
     package = name.partition(".")[0]
     if package not in sys.modules and os.path.isfile(os.path.join(folder, *name.split(".")) + ".py"):
-        # Otherwise, Python prefers any package of this name with __init__.py, such as the clone's `experiments`.
+        # Without this entry in sys.modules, Python would prefer a package of this name with __init__.py, such as the
+        # clone's `experiments`.
         spec = PathFinder.find_spec(package, [folder])
         if spec and spec.loader is None:
             sys.modules[package] = importlib.util.module_from_spec(spec)

@@ -112,8 +112,8 @@ class Training:
 
     @property
     def agent(self) -> Agent:
-        """The agent that is trained. With --schedule concurrent, `on_rollout` and `on_episode` must not read its
-        network, because another thread trains the network at the same time. Raises ConfigError with --cluster
+        """The agent that is trained. With --schedule concurrent, `on_rollout` and `on_episode` must not read the
+        agent's network, because another thread trains the network at the same time. Raises ConfigError with --cluster
         gorila."""
         return self.learner.algo.agent
 
@@ -130,8 +130,8 @@ class Training:
 class Callback:
     """A subclass overrides the methods that it needs.
 
-    A method that returns False ends the run, which saves a checkpoint. Any other result has no effect. An error in a
-    method ends the run with exit code 1, and the error message names the callback and the method.
+    A method that returns False ends the run, which saves a checkpoint. The run ignores any other result of a method. An
+    error in a method ends the run with exit code 1, and the error message names the callback and the method.
     """
 
     @classmethod

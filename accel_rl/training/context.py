@@ -89,7 +89,8 @@ class Barrier:
 
     @contextmanager
     def saving(self) -> Iterator[None]:
-        """A context in which this rank writes its part of a checkpoint. Rank 0 writes last."""
+        """A context in which this rank writes its part of a checkpoint. Rank 0 writes its part after all other
+        ranks."""
         yield
 
 

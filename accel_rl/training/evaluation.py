@@ -107,7 +107,7 @@ class Result:
     env_steps: int
     score: float  # `score` is the mean score of the last training episodes.
     evaluation: Evaluation | None
-    exit_code: int  # The exit code is 0, or 128 + the number of the signal that stopped the run.
+    exit_code: int  # The run's exit code is 0, or 128 + the number of the signal that stopped the run.
     wall_s: float
     # `shares` maps each activity of this process to its share of the time, and is empty if activities overlap.
     shares: dict[str, float] = field(default_factory=dict)

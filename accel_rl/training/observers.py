@@ -93,7 +93,8 @@ def _check_arguments(kind: str, text: str, built: type[Any], arguments: dict[str
 
 def named(kind: str, base: type[Any], objects: Iterable[Any]) -> tuple[list[Any], list[str | None]]:
     """The objects of `callbacks=[...]` or `sinks=[...]`, and the text of each, or None for an object without a text. An
-    item is an object, a class, or a text. Raises ConfigError for another item."""
+    item is an object of the class `base`, a subclass of `base`, or a text that names one. Raises ConfigError for an
+    item of any other type."""
     result: list[Any] = []
     for item in objects:
         if isinstance(item, str):

@@ -31,8 +31,8 @@ class Counters:
 
     def due(self, last: int, interval: int, done: bool) -> bool:
         """Whether an activity, such as an evaluation, is due. An activity is due every `interval` env steps and at the
-        end of the run (`done`), or with `interval` 0 only at the end. `last` is the number of env steps at the last
-        time."""
+        end of the run (`done`), or with `interval` 0 only at the end. `last` is the number of env steps at which the
+        activity was last due."""
         if self.env_steps == last:
             return False
         return done or (interval > 0 and self.env_steps // interval > last // interval)

@@ -50,7 +50,7 @@ class Lockstep(Schedule):
         secondary: Learner | None = None,
         exchange: Exchange | None = None,
     ):
-        """`exchange` connects the learner to the learners of other ranks; None means a single rank."""
+        """`exchange` connects the learner to the learners of other ranks, or is None in a run of a single rank."""
         self.sampler, self.learners = sampler, with_names(learner, secondary)
         self.exchange = exchange or Exchange()
         self.sampling_s = 0.0

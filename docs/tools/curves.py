@@ -30,7 +30,7 @@ RECORDED = {
     "pong_rainbow": ("env_steps", {"epsilon-Rainbow": "pong_rainbow"}),
     "pong_dqn": ("updates", {"one learner": "pong_dqn_single", "Gorila": "pong_gorila"}),
 }
-"""Maps the name of a picture to its x axis, and each label in the picture to run folders, one per seed."""
+"""Maps the name of a picture to the column of its x axis, and to the run folders of each curve by the curve's label."""
 GREY = "#7d8590"  # Grey is readable on white and on black pages.
 STYLE = {
     "font.size": 16, "svg.fonttype": "none", "svg.hashsalt": "accel_rl", "savefig.transparent": True,
@@ -40,8 +40,8 @@ STYLE = {
 
 
 def suite(folder: Path = RESULTS / "suite") -> BySetting:
-    """Return the finished runs of the suite by setting and game. A setting is named by the algorithm, the preset if
-    any, and the network and the kind of priorities if they are not the preset's."""
+    """Return the finished runs of the suite by setting and game. The name of a setting consists of the algorithm, the
+    preset (if any), and the network and the kind of priorities where they differ from the preset's."""
     runs = [run for run in read_runs([folder]) if not run.unfinished]
     return by_setting([replace(run, setting=_name(run)) for run in runs])
 

@@ -1,7 +1,7 @@
 // Records a sequence of kernel calls, and replays it in one call.
 // A network that acts calls the same kernels at every step.
-// Without this replay, the Python code between a network's layers takes a third of the time, and blocks other threads
-// by holding the GIL.
+// Without the replay of recorded calls, the Python code between a network's layers takes a third of the time, and
+// blocks other threads by holding the GIL.
 #pragma once
 #include <pybind11/pybind11.h>
 

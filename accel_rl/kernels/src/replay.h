@@ -12,7 +12,7 @@
 #pragma GCC visibility push(hidden)
 namespace accel {
 
-constexpr int TERMINATED = 1, ENDED = 2, SAMPLEABLE = 8;  // These are the bits of kernels/ring_arrays.py.
+constexpr int TERMINATED = 1, ENDED = 2, SAMPLEABLE = 8;  // The bits of `RingArrays.flags` (kernels/ring_arrays.py)
 
 // The arrays of `RingArrays` in kernels/ring_arrays.py, except for `finals`.
 class HostRing {
@@ -143,8 +143,8 @@ class HostRing {
     const float gamma, clip;
 };
 
-// The levels of a SumTree (replays/prioritized.py), first the weights. Each entry of a higher level is the sum of
-// FANOUT entries of the level below.
+// The levels of a SumTree (replays/prioritized.py), of which the first contains the weights. Each entry of a higher
+// level is the sum of FANOUT entries of the level below.
 class HostTree {
   public:
     HostTree(const Input<float>& weight, const std::vector<Input<double>>& sums) : weight(weight), sums(sums) {
@@ -218,7 +218,8 @@ class HostTree {
     }
 
     // Returns the first child whose cumulative sum exceeds `mass`, and subtracts the sum of the children before it from
-    // `mass`. If there is no such child because of rounding errors, returns the last child with a weight.
+    // `mass`. If rounding errors leave no child with a cumulative sum above `mass`, returns the last child whose weight
+    // is not 0.
     template <class T>
     static i64 child(const Input<T>& level, i64 node, double& mass) {
         node = std::min(node, level.n / FANOUT - 1) * FANOUT;

@@ -12,7 +12,7 @@
 
 #include "address.h"
 
-#pragma GCC visibility push(hidden)  // The types of pybind11 are hidden, and so are types that contain them.
+#pragma GCC visibility push(hidden)  // as pybind11's types, which some types here contain
 namespace accel {
 
 namespace py = pybind11;
@@ -37,7 +37,7 @@ struct DLManaged {
     void (*deleter)(DLManaged*);
 };
 
-// Returns a function of torch. The reference is never released.
+// Returns a function of torch, by a reference that is never released.
 inline py::handle torch_function(const char* name) {
     return py::module_::import("torch._C").attr(name).cast<py::object>().release();
 }

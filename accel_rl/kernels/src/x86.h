@@ -1,5 +1,5 @@
-// Determines whether kernels with x86-64 instructions are compiled. On other architectures, and with ACCEL_PLAIN, no
-// such kernels are compiled.
+// Determines whether kernels with x86-64 instructions are compiled. On other architectures, and with ACCEL_PLAIN,
+// kernels with x86-64 instructions are not compiled.
 #pragma once
 #include <cstdlib>
 #include <string>

@@ -52,7 +52,7 @@ class Source:
 
 @cache
 def read_sources() -> tuple[Source, ...]:
-    """Sources are in the order of sources.json."""
+    """Return the sources in the order of sources.json."""
     points = _read_scores() | _read_curves()
     result = []
     for row in json.loads((FOLDER / "sources.json").read_text())["sources"]:

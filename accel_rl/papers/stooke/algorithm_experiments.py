@@ -46,8 +46,8 @@ def ppo_ranks(game: str = "pong", ranks: int = 8, seed: int = 0) -> TrainConfig:
 
 @levels({"game": TEST_GAMES}, Level({"ranks": (1, 2, 4, 8, 16, 32)}, gpus=(1, 2, 4, 8, 8, 8)))
 def a3c(game: str = "pong", ranks: int = 8, seed: int = 0) -> TrainConfig:
-    """Figure 3 (second row) and Table 2: A3C with A2C's settings and 1 to 32 learners, each with 16 environments. More
-    than 8 learners share the 8 GPUs."""
+    """Figure 3 (second row) and Table 2: A3C with A2C's settings and 1 to 32 learners, each with 16 environments. 16 or
+    32 learners share 8 GPUs."""
     return together(a2c_scaling(game, 16, seed), ranks, update="async")
 
 
@@ -124,8 +124,8 @@ def secondary_learner(
     game: str = "breakout", batch_size: int = 2_048, secondary: int = 64, seed: int = 0
 ) -> TrainConfig:
     """Section 5.4.2 and Figures 6 to 8: a learner that samples, and a secondary learner that trains on the first
-    learner's replay. Both learning rates are from section 5.4.1. If the paper reports no learning rate for a batch
-    size, that of the next smaller batch size is used."""
+    learner's replay. The learning rates of both learners are from section 5.4.1. If the paper reports no learning rate
+    for a batch size, that of the next smaller batch size is used."""
     config, rate = dqn_scaling(game, batch_size, seed), step_size("dqn", secondary)
     return replace(config, secondary=SecondaryConfig(secondary, rate), log=replace(config.log, norms=True))
 
@@ -145,8 +145,9 @@ def optimizers(
     game: str = "qbert", optimizer: str = "adam", batch_size: int = 64, learning_rate: float = 4.2e-4, seed: int = 0
 ) -> TrainConfig:
     """Appendix C and Figure 9 compare the norms of parameters, gradients and steps with Adam and with RMSProp, at batch
-    sizes of 64 to 1,024. RMSProp needed 20 times the learning rate at the largest batch size. As in appendix A, Adam's
-    epsilon is 0.01 / batch size. RMSProp's epsilon is 1e-6 inside the root at all batch sizes, as in Lasagne."""
+    sizes of 64 to 1,024. At the largest batch size, RMSProp needed 20 times the learning rate of the smallest batch
+    size. As in appendix A, Adam's epsilon is 0.01 / batch size. RMSProp's epsilon is 1e-6 inside the root at all batch
+    sizes, as in Lasagne."""
     settings = {"adam": {}, "rmsprop": {"optimizer": "rmsprop", "optimizer_eps": 1e-6}}
     if optimizer not in settings:
         raise ValueError(f"optimizer={optimizer!r}: must be one of {', '.join(settings)}")

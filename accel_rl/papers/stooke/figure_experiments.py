@@ -44,7 +44,7 @@ def figure_3(seeds: Sequence[int] = SEEDS) -> Grid:
     """Policy gradients with different numbers of simulators and learners: A2C with 16 to 512 environments, A3C with 1
     to 32 learners, PPO with 8 to 512 environments, and APPO with 8 learners and 1 to 4 updates between pushes."""
     gpus = {f"a2c-{n}env": 1 for n in (16, 32, 64, 128, 256, 512)}
-    # More than 8 learners share the 8 GPUs.
+    # 16 or 32 learners of A3C share 8 GPUs.
     gpus |= {f"a3c-16env-{n}": min(n, WHOLE_MACHINE) for n in (1, 2, 4, 8, 16, 32)}
     gpus |= {f"ppo-{n}env": 1 for n in (8, 16, 32, 64, 128, 256, 512)}
     gpus |= {f"appo-8env-8-{n}": WHOLE_MACHINE for n in (1, 2, 3, 4)}

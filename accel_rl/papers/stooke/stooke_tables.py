@@ -28,7 +28,7 @@ from accel_rl.settings.registry import experiment_of
 ENVS_PER_GPU = {"A2C": 16, "A3C": 16, "PPO": 8, "APPO": 8}
 BATCH_ROWS = {("dqn", 512): "DQN-512", ("rainbow", 512): "epsilon-Rainbow-512", ("c51", 2_048): "Categorical-DQN-2048"}
 STOOKE_GPUS = (1, 2, 4, 8)  # Tables 2 and 3 have columns for 1, 2, 4 and 8 GPUs.
-ASYNCHRONOUS = ", asynchronous"  # This suffix marks the row with a star in table 3.
+ASYNCHRONOUS = ", asynchronous"  # The suffix of the row that has a star in table 3
 Cell = tuple[int, str, int]  # (table, row, ranks) of a number in the paper
 TITLE = "Stooke & Abbeel 2018, table {}"
 

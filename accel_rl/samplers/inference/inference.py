@@ -46,7 +46,8 @@ class Inference:
         yield
 
     def store(self, out: Tensor, value: Tensor) -> None:
-        """Copy a result [n] of inference to the rollout's array `out`. A captured call includes this copy."""
+        """Copy a result [n] of inference to the rollout's array `out`. If the call of the agent is captured, the copy
+        to `out` is captured too."""
         out.copy_(value)
 
 
@@ -54,12 +55,13 @@ class RolloutPlayer(Protocol):
     """Plays whole rollouts of environments that run on a GPU."""
 
     def play(self, agent: Agent | None, buffer: int, settings: Hashable, play: Play) -> None:
-        """Call `play`, or replay an earlier call of `play`. `agent` is None if all actions were selected before the
-        rollout. `settings` are other values on which the rollout depends."""
+        """Play a rollout by calling the function `play`, or by replaying an earlier call of `play`. `agent` is None if
+        all actions were selected before the rollout. `settings` are other values on which the rollout depends."""
 
 
 class Acceleration:
-    """Selects a sampler's implementation of inference. This class selects calling the agent at every step."""
+    """Selects a sampler's implementation of inference. `Acceleration` itself selects `Inference`, which calls the agent
+    at every step."""
 
     def on_cpu(self, groups: Sequence[slice]) -> Inference:
         """Return the inference for rollouts in host memory. `groups` has the slice of environments of each group."""

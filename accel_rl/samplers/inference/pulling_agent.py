@@ -38,7 +38,7 @@ class PullingAgent:
         self._gradient_sync.pull_now()
 
     def before_act(self, b: slice) -> None:
-        """Pull the central parameters if a pull is due. Then count one inference call for the environments `b`."""
+        """Pull the central parameters if a pull is due, and then count one inference call for the environments `b`."""
         gradient_sync, group = self._gradient_sync, b.start or 0
         gradient_sync.beat()
         with self._counting:

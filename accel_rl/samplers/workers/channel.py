@@ -36,8 +36,8 @@ class EventFd:
     """An event that wakes a process which polls it: an eventfd, or a pipe on systems without eventfd."""
 
     def __init__(self, fds: tuple[int, int] | None = None):
-        """`fds` are the file descriptors (to read, to write) of an event that another process has created; None creates
-        an event."""
+        """`fds` are the file descriptors (to read, to write) of an event that another process has created. If `fds` is
+        None, a new event is created."""
         if fds is None:
             if hasattr(os, "eventfd"):
                 fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
@@ -170,7 +170,7 @@ class ServerSide:
         """Include a worker process, which has no unanswered requests."""
         for g in range(self.groups):
             # The request counter is reset first.
-            # If only the answer counter were 0, an inference thread that reads them would wait forever.
+            # If only the answer counter were 0, an inference thread that reads both counters would wait forever.
             self._request[worker][g * _LINE] = 0
             self._answer[worker][g * _LINE] = 0
         self._events[worker] = event
@@ -229,8 +229,8 @@ class ServerSide:
 
     def wait(self, groups: Sequence[int], timeout_s: float, ahead: int = 0) -> list[int]:
         """Wait until one of the groups is ready, and return []. If workers send a message or die during the wait,
-        return their indices. Raises WorkersSilent if a worker does not answer a request within timeout_s (detected up
-        to a quarter later)."""
+        return their indices. Raises WorkersSilent if a worker does not answer a request within timeout_s (the detection
+        takes up to a quarter of timeout_s longer)."""
         for _ in range(self._spins):
             if self.ready(groups, ahead) is not None:
                 return []
@@ -251,8 +251,8 @@ class ServerSide:
         return True
 
     def watch(self, timeout_s: float) -> list[int]:
-        """Called while other threads are in `wait_alone`. Wait for at most a second, and return the workers that have
-        sent a message or died. Raises WorkersSilent as `wait` does."""
+        """While other threads are in `wait_alone`, wait for at most a second, and return the workers that have sent a
+        message or died. Raises WorkersSilent as `wait` does."""
         return self._wait_once(self._watching, range(self.groups), timeout_s)
 
     def _wait_once(self, poll: "select.poll", groups: Sequence[int], timeout_s: float, ahead: int = 0) -> list[int]:

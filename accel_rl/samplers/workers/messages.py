@@ -51,9 +51,9 @@ class Request:
 
     kind: str
     sizes: tuple[tuple[int, ...], ...] = ()
-    """For set_state: the number of bytes of each environment's state, by group."""
+    """For set_state: the number of bytes of each environment's state, in one tuple for each group."""
     seeds: tuple[tuple[int, ...], ...] = ()
-    """For reseed: the new seed of each environment, by group."""
+    """For reseed: the new seed of each environment, in one tuple for each group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Reply:
     traceback: str = ""
     """The error's traceback, or the error's notes if accel_rl itself raised it."""
     sizes: tuple[tuple[int, ...], ...] = ()
-    """For get_state: the number of bytes of each environment's state, by group."""
+    """For get_state: the number of bytes of each environment's state, in one tuple for each group."""
     late_resets: int = 0
 
 

@@ -47,8 +47,8 @@ class PoolMemory:
 
 CLOSE_TIMEOUT_S = 2.0
 MAX_FAILED_STARTS = 3
-WARNED_DEATHS = 3  # After this number of consecutive deaths, a warning says that the run may end.
-MAX_DEATHS_IN_A_ROW = 10  # The run ends after this number of a worker's deaths without a complete rollout in between.
+WARNED_DEATHS = 3  # After WARNED_DEATHS deaths of a worker in a row, a warning says that the run may end.
+MAX_DEATHS_IN_A_ROW = 10  # The run ends after this many deaths of one worker without a complete rollout in between.
 # A saved state of ale-py is a list of actions of one byte, of which about 500 per second are replayed.
 REPLAYED_BYTES_PER_S = 500
 

@@ -61,7 +61,7 @@ struct TileRegisters {
 // after `b`.
 struct Operands {
     const bf16* a;
-    i64 a_tile, a_row;  // The distances are those from a tile of rows, or from a row, to the next.
+    i64 a_tile, a_row;  // Distance from a tile of rows to the next, and from a row to the next, in numbers
     const i64* a_steps;
     const bf16* b;
     i64 b_tile, b_row;
@@ -103,7 +103,7 @@ ACCEL_TILES inline void add_products(const Operands& o, bool two_rows, bool two_
     else two_columns ? add_products<1, 2>(o) : add_products<1, 1>(o);
 }
 
-// Stores the sums [2][2][16][16].
+// Stores the four tiles of sums, 16 x 16 floats each, one after another.
 ACCEL_TILES inline void store_tiles(float* sums) {
     _tile_stored(0, sums, 64);
     _tile_stored(1, sums + 256, 64);

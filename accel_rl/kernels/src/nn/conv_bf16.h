@@ -48,8 +48,8 @@ struct ConvBF16 {
     const i64 side, down, right;
 };
 
-// Zero-initialised memory, aligned to cache lines so that a tile's row is one cache line. Loading a row from two cache
-// lines takes several times as long.
+// Zero-initialised memory, aligned to cache lines so that a tile's row is one cache line. Loading a tile's row from two
+// cache lines takes several times as long as from one.
 class Lines {
     struct Free {
         void operator()(bf16* numbers) const { ::operator delete[](numbers, std::align_val_t(64)); }

@@ -59,7 +59,7 @@ ACCEL_VECTOR void outputs_of(const Wide& w, i64 g, const float* then = nullptr) 
         const i64 to = std::min(from + PIECE, w.K);
         const float* const next = to < w.K ? w.weight + g * w.K + to : then;
         i64 n = 0;
-        // While ROWS rows of x are processed, `each` of the next rows of W are prefetched.
+        // `each` is the number of rows of W that are prefetched while ROWS rows of x are processed.
         for (i64 row = 0; n + ROWS <= w.N; n += ROWS, row += each) {
             const float* const ahead = next ? next + row * w.K : nullptr;
             Vector* const to_add = sums + n * Q;
