@@ -33,7 +33,7 @@ BUDGETS = {
     "ops": 298,  # `ops` includes policies.py, quantiles.py, sequences.py, and Munchausen's target.
     "optim": 391,  # MKL takes 20 times as long for the root of zero as for the roots of other numbers.
     "papers": 1_601,  # paper.py lets each paper register its part of a report, such as Gorila's figures.
-    "parsing": 195,  # `parsing` includes the words and options of each command, which were in `cli`.
+    "parsing": 195,  # `parsing` includes the definitions of all commands and options.
     "planning": 330,  # A plan contains the settings of each rank, which are computed once.
     "processes": 246,  # run_program ends programs without torch's destructors, in which a program could hang.
     "ranks": 895,

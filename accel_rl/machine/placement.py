@@ -126,9 +126,10 @@ def cores_of_rank(cores: Sequence[int], gpus: Sequence[int], ranks: int, rank: i
 
 @dataclass(frozen=True)
 class Slot:
-    """A set of cores and GPUs for one run. `cores` are the logical processors that the run may use, ordered by GPU.
-    `reserved` lists the first processor of each GPU's share, for the process that uses the GPU. `idle` lists the other
-    hyperthreads of the reserved cores, which stay unused so that these cores are fast."""
+    """A set of cores and GPUs for one run. `cores` are the logical processors that the run may use; the processors that
+    belong to the same GPU are adjacent. `reserved` lists the first processor of each GPU's share, for the process that
+    uses the GPU. `idle` lists the other hyperthreads of the reserved cores, which stay unused so that these cores are
+    fast."""
 
     cores: tuple[int, ...]
     gpus: tuple[int, ...] = ()

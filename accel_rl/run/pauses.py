@@ -31,10 +31,10 @@ class Pauses:
     """Adds up the pauses since this object was created. A thread measures every PERIOD_S seconds.
 
     If a measurement comes late, the delay is a pause, minus the time during which the process ran or could have run. In
-    the idle scheduling class, waiting for a core is also a pause, because other programs have priority. In other
-    scheduling classes, waiting for a core is not a pause, but the cost of sharing cores. Waiting for a core is never a
-    pause while the watched tasks themselves use the cores. The watched tasks are the thread that created this object
-    and the main threads of the child processes.
+    the idle scheduling class, waiting for a core is also a pause, because other programs have priority. In the
+    usual scheduling class, waiting for a core is not a pause, but the cost of sharing cores. Waiting for a core is
+    never a pause while the watched tasks themselves use the cores. The watched tasks are the thread that created this
+    object and the main threads of the child processes.
     """
 
     def __init__(self) -> None:

@@ -190,7 +190,8 @@ HD void reset_player(Tia& t, Target& picture, u32 i, i32 clock) {
 }
 
 // Resets a missile's position, after the missile was drawn at the old position for 8 more clocks. After 8 clocks, the
-// beam has passed the first copy at the new position, unless the missile is 8 clocks wide.
+// beam has passed the missile's first copy (of up to three, by NUSIZ) at the new position, unless the missile is 8
+// clocks wide.
 template <class Target>
 HD void reset_missile(Tia& t, Target& picture, u32 object, i32 clock, u8 position) {
     draw_until(t, picture, clock + 8);

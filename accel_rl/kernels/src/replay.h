@@ -34,8 +34,8 @@ class HostRing {
 
     bool can_sample(i64 place) const { return flags.data[place] & SAMPLEABLE; }
 
-    // Draws cells [N] uniformly, given uniform [N] in [0, 1), and returns them with weights of 1. The cell of a random
-    // number u is that of FrameRing.nth for u * drawable. `before` is needed if not every cell can be drawn.
+    // Draws cells [N] uniformly, given uniform [N] in [0, 1), and returns them with weights of 1. A random number u selects
+    // the same cell as FrameRing.nth(int(u * drawable)), where `drawable` cells can be drawn. `before` is needed if not every cell can be drawn.
     py::tuple nth(const Input<double>& uniform, i64 drawable, i64 first, const std::optional<Input<i64>>& before) const {
         const Output<i64> cell(uniform.n);
         const Output<float> weight(uniform.n);

@@ -35,7 +35,7 @@ IMAGE = Compiled(b"\x7fELF", "")
 
 @dataclass
 class Found:
-    """Result of a case: the outputs that differ, and sums over all environments and steps."""
+    """Result of a case: the outputs that differ, and the numbers of events, summed over all environments and steps."""
 
     differs: list[str] = field(default_factory=list)
     finished: int = 0
