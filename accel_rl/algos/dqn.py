@@ -141,7 +141,8 @@ class DQN(ReplayAlgorithm[C]):
         return {"is_dueling": c.dueling, "sigma": sigma, **c.layers}
 
     def resample_noise(self) -> None:
-        if self.agent.model.noisy:
+        # A subclass may have another agent, whose network has no noise.
+        if isinstance(self.agent, EpsilonGreedyAgent) and self.agent.model.noisy:
             seed = self.replay.draw_seed()
             self.agent.model.resample(2 * seed)
             self.target.resample(2 * seed + 1)

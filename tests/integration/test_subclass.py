@@ -7,11 +7,12 @@ import re
 from pathlib import Path
 
 import pytest
+import torch
+from torch import nn
 
 from accel_rl.agents.policy import PolicyAgent
 from accel_rl.algos.dqn import DQN
 from accel_rl.cli.main import main
-from accel_rl.models.q_network import QNetwork
 from tests.integration.runs import run
 from tests.marks import slow_unless
 
@@ -67,18 +68,35 @@ def test_the_documented_value_learner_runs_in_every_mode(mode, tmp_path, monkeyp
 
 def test_an_inherited_setting_that_is_not_read_is_said(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    args = f"train tests.integration.test_subclass:Unmoved {SIZE} --env-steps 64 --run-dir run --epsilon 0.5 --dueling"
+    args = f"train tests.integration.test_subclass:Unmoved {SIZE} --env-steps 128 --run-dir run --epsilon 0.5 --dueling"
     assert main(args.split()) == 0
+    with open("run/metrics.csv", newline="") as f:
+        assert int(list(csv.DictReader(f))[-1]["updates"]) > 0
     said = Path("run/events.log").read_text()
     assert "--algo.dueling True has no effect: Unmoved does not read it" in said
     assert "--algo.epsilon 0.5 has no effect: Unmoved does not read it" in said and said.count("has no effect") == 2
+
+
+class PlainNetwork(nn.Module):
+    """Action values without the options of QNetwork, such as noise."""
+
+    def __init__(self, spec):
+        super().__init__()
+        self.n_actions = spec.n_actions
+        self.layers = nn.Sequential(nn.Flatten(), nn.LazyLinear(spec.n_actions))
+        self.q(torch.zeros(1, spec.stack, *spec.frame_shape))
+
+    def q(self, obs):
+        return self.layers(obs.float())
+
+    forward = q
 
 
 class Unmoved(DQN):
     """A DQN whose agent does not explore, so that the settings of epsilon have no effect."""
 
     def build_agent(self, spec):
-        return PolicyAgent(QNetwork(spec, "dqn"), spec.n_actions)
+        return PolicyAgent(PlainNetwork(spec), spec.n_actions)
 
     def schedules(self, progress, env_steps):
         return {"learning_rate": 1e-3}
