@@ -30,7 +30,7 @@ BUDGETS = {
     "machine": 826,  # visible_gpus.py finds GPUs by UUID and MIG part; cores_of_rank places ranks by NUMA node.
     "metrics": 713,  # Quiet runs, wandb's offline files, and curves that omit runs without rows are included.
     "models": 948,  # `models` includes body.py, for a user's module, and the networks of IQN, Hadamax, BTR and R2D2.
-    "ops": 298,  # `ops` includes policies.py, quantiles.py, sequences.py, and Munchausen's target.
+    "ops": 298,  # `ops` includes policies.py, quantiles.py, recurrent_replay.py, and Munchausen's target.
     "optim": 391,  # MKL takes 20 times as long for the root of zero as for the roots of other numbers.
     "papers": 1_601,  # paper.py lets each paper register its part of a report, such as Gorila's figures.
     "parsing": 195,  # `parsing` includes the definitions of all commands and options.

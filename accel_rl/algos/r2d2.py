@@ -16,7 +16,7 @@ from accel_rl.data.spec import EnvSpec
 from accel_rl.models.sequence_q_network import SequenceQNetwork
 from accel_rl.ops.masks import masked
 from accel_rl.ops.q_learning import huber
-from accel_rl.ops.sequences import mixed_priority, n_step_return, rescaled, unscaled
+from accel_rl.ops.recurrent_replay import mixed_priority, n_step_return, rescaled, unscaled
 from accel_rl.optim.optimizers import AnyOptimizer
 from accel_rl.replays.config import ReplayConfig
 from accel_rl.replays.ring import NStep

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from accel_rl.ops.sequences import mixed_priority, n_step_return, rescaled, unscaled
+from accel_rl.ops.recurrent_replay import mixed_priority, n_step_return, rescaled, unscaled
 from tests.algos import oracle
 
 
