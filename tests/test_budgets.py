@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 BUDGETS = {
     "accel_rl": 116,  # accel_rl/__init__.py exports IQN, BTR, R2D2 and ReplayBuffer.
     "agents": 274,  # `agents` includes policies of several numbers, LastStepAgent for R2D2, and FunctionAgent.
-    "algos": 1_467,  # `algos` includes QR-DQN, IQN, BTR, R2D2, Munchausen's term, and reward_norm.py.
+    "algos": 1_492,  # `algos` includes QR-DQN, IQN, BTR, R2D2, Munchausen's term, and Config.inactive.
     "api": 1_440,  # `api` includes notebook.py, and budget.py, which measures how many env steps fit into a time.
     "checkpoints": 475,  # saved_steps.py lets lists of runs be printed without importing torch.
     "cli": 1_022,  # `train --help` works without torch; the words of other libraries' commands are recognised.
@@ -37,16 +37,16 @@ BUDGETS = {
     "planning": 330,  # A plan contains the settings of each rank, which are computed once.
     "processes": 246,  # run_program ends programs without torch's destructors, in which a program could hang.
     "ranks": 895,
-    "replays": 1_035,  # buffer.py is the replay for learners of other libraries; sequences.py is R2D2's replay.
+    "replays": 1_040,  # buffer.py is the replay for learners of other libraries; sequences.py is R2D2's replay.
     "report": 1_647,  # The pictures and tables of a report fit on a phone, and have dark colours on a dark page.
     "results": 268,  # `results` includes section.py, which was in `report`.
     "run": 636,  # listed_runs.py lets lists of runs be printed without importing torch.
     "samplers": 2_346,  # `samplers` includes pulling_agent.py, and device_vectorized.py for simulators on a GPU.
-    "settings": 1_639,  # `settings` includes the presets, with one line for each setting of a source.
+    "settings": 1_605,  # `settings` includes the presets, with one line for each setting of a source.
     "speed": 803,  # CUDA graphs compute advantages and sum metrics; ranks exchange the kinds of their batches.
     "sweeps": 2_506,  # launch_command.py and script_folder.py run scripts of other libraries.
     "text": 294,  # Help fits terminals of any width; outputs without UTF-8 and a removed current folder are supported.
-    "training": 1_925,  # Learner.ingest captures the computation of advantages, and Learner calls after_phase.
+    "training": 1_950,  # build_trainer.py builds the parts of a run, which Trainer receives.
 }
 
 

@@ -42,6 +42,10 @@ class A2CConfig(PolicyGradientConfig):
     epsilon inside the root; with `rmsprop-torch`, the agent begins to win.
     """
 
+    def inactive(self) -> dict[str, str]:
+        names = ("reference_batch", "max_learning_rate") if self.learning_rate_scaling == "none" else ()
+        return super().inactive() | dict.fromkeys(names, "--learning-rate-scaling")
+
 
 C = TypeVar("C", bound=A2CConfig, default=A2CConfig, covariant=True)
 

@@ -94,6 +94,10 @@ class AlgorithmConfig:
         """Raise ConfigError, with a message of one line, for an impossible value."""
         check_optimizer(self.optimizer)
 
+    def inactive(self) -> dict[str, str]:
+        """The settings without effect, each with what it needs. A run warns about those that the user has changed."""
+        return {} if "rmsprop" in self.optimizer else {"rmsprop_alpha": "an RMSProp optimizer (--optimizer rmsprop)"}
+
     def check_sampling(self, T: int, B: int) -> None:
         """Raise ConfigError for values that are incompatible with a horizon T and B environments."""
 

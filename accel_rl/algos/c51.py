@@ -14,6 +14,7 @@ from accel_rl.models.q_network import CategoricalQNetwork
 from accel_rl.ops.q_learning import batched_index, cross_entropy, entropy, expectation, project
 from accel_rl.optim.optimizer import Optimizer
 from accel_rl.optim.optimizers import AnyOptimizer, is_adam, make_optimizer
+from accel_rl.replays.config import PRIORITIZED
 from accel_rl.replays.ring import ReplayBatch
 from accel_rl.text.bounds import Positive, Share, TwoOrMore
 
@@ -43,6 +44,9 @@ class C51Config(DQNConfig):
     """Final epsilon of epsilon-greedy exploration (Bellemare et al. 2017: 0.01)."""
     epsilon_evaluation: Share = 0.001
     """Epsilon in evaluations (Bellemare et al. 2017: 0.001)."""
+
+    def inactive(self) -> dict[str, str]:
+        return super().inactive() | ({} if self.replay.prioritized else {"priority": PRIORITIZED})
 
     def usual_loss(self) -> float:
         """The cross entropy of a return to which the network had assigned a probability of 1e-6."""

@@ -92,6 +92,17 @@ class DQNConfig(NetworkConfig, ReplayAlgorithmConfig):
         error = torch.tensor(2 * (self.reward_clip or 0.0))
         return float(huber(error, self.huber)) / self.batch_size
 
+    def inactive(self) -> dict[str, str]:
+        needs = super().inactive()
+        if not self.noisy:
+            needs["noisy_sigma"] = "--noisy"
+        if not self.munchausen:
+            needs |= dict.fromkeys(("munchausen_temperature", "munchausen_policy"), "--munchausen")
+        if not self.explores_by_epsilon:
+            names = ("epsilon", "epsilon_final", "epsilon_steps", "epsilon_spread", "epsilon_unit")
+            needs |= dict.fromkeys(names, "exploration by epsilon (--no-noisy)")
+        return needs
+
     @property
     def explores_by_epsilon(self) -> bool:
         """Whether the agent explores epsilon-greedily. If the agent explores otherwise, epsilon is 0 after the initial

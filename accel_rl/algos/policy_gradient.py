@@ -54,6 +54,10 @@ class PolicyGradientConfig(NetworkConfig, AlgorithmConfig):
     """Number of units of an LSTM between the network's body and its heads (A3C-LSTM, Mnih et al. 2016: 256). With 0,
     the network has no LSTM."""
 
+    def inactive(self) -> dict[str, str]:
+        needs = {} if self.learning_rate_schedule == "kl" else {"schedule_kl": "--learning-rate-schedule kl"}
+        return super().inactive() | needs
+
     def check_spec(self, spec: EnvSpec, device: str) -> None:
         """Do nothing, because policy-gradient algorithms learn with actions of every kind."""
 

@@ -18,7 +18,7 @@ from accel_rl.ops.masks import masked
 from accel_rl.ops.q_learning import huber
 from accel_rl.ops.recurrent_replay import mixed_priority, n_step_return, rescaled, unscaled
 from accel_rl.optim.optimizers import AnyOptimizer
-from accel_rl.replays.config import ReplayConfig
+from accel_rl.replays.config import PRIORITIZED, ReplayConfig
 from accel_rl.replays.ring import NStep
 from accel_rl.replays.sequences import SequenceBatch, SequenceRing, SequenceShape
 from accel_rl.text.bounds import NonNegative, NonNegativeCount, Positive, PositiveCount, Share
@@ -95,6 +95,9 @@ class R2D2Config(DQNConfig):
     network: str = "nature"
     """Network for image observations, whose output the LSTM reads. The names of networks are the same as for `dqn`.
     Kapturowski et al. 2019 use `nature`."""
+
+    def inactive(self) -> dict[str, str]:
+        return super().inactive() | ({} if self.replay.prioritized else {"eta": PRIORITIZED})
 
     @property
     def transitions_per_update(self) -> int:

@@ -140,6 +140,9 @@ class ReplayAlgorithmConfig(AlgorithmConfig):
     def transitions_per_update(self) -> int:
         return self.batch_size
 
+    def inactive(self) -> dict[str, str]:
+        return super().inactive() | {f"replay.{name}": needs for name, needs in self.replay.inactive().items()}
+
     def check(self) -> None:
         super().check()
         self.replay.check()

@@ -15,6 +15,8 @@ from accel_rl.replays.uniform import Uniform
 from accel_rl.text.bounds import NonNegativeCount, PositiveCount, Share
 from accel_rl.text.errors import ConfigError
 
+PRIORITIZED = "--replay.prioritized"
+
 
 @dataclass(frozen=True)
 class ReplayConfig:
@@ -38,6 +40,12 @@ class ReplayConfig:
     beta_final: Share = 1.0
     """Exponent of the importance weights at the end of the run; the exponent is annealed linearly (Hessel et al. 2018:
     1)."""
+
+    def inactive(self) -> dict[str, str]:
+        """The settings without effect, each with what it needs."""
+        if self.prioritized:
+            return {"replacement": "uniform draws (--no-replay.prioritized)"}
+        return dict.fromkeys(("alpha", "beta", "beta_final"), PRIORITIZED)
 
     def check(self) -> None:
         if self.start > self.size:

@@ -21,7 +21,8 @@ Test = Callable[[Resolved], bool]
 @dataclass(frozen=True)
 class Condition:
     """Some settings have an effect only if `holds(config)` is true. A condition lists the full names of settings, and
-    the names of groups of settings, which end with a point."""
+    the names of groups of settings, which end with a point. The method `inactive` of an algorithm's Config names the
+    settings that have no effect because of other settings of the algorithm."""
 
     names: tuple[str, ...]
     holds: Test
@@ -109,42 +110,6 @@ CONDITIONS = (
         lambda c: c.sampler.has_workers,
         "--sampler.engine workers",
     ),
-    Condition(
-        ("algo.replay.alpha", "algo.replay.beta", "algo.replay.beta_final", "algo.eta", "algo.priority"),
-        lambda c: c.algo.replay.prioritized,  # type: ignore[attr-defined]
-        "--replay.prioritized",
-    ),
-    Condition(
-        ("algo.replay.replacement",),
-        lambda c: not c.algo.replay.prioritized,  # type: ignore[attr-defined]
-        "uniform draws (--no-replay.prioritized)",
-    ),
-    Condition(
-        ("algo.epsilon", "algo.epsilon_final", "algo.epsilon_steps", "algo.epsilon_spread", "algo.epsilon_unit"),
-        lambda c: getattr(c.algo, "explores_by_epsilon", True),
-        "exploration by epsilon (--no-noisy)",
-    ),
-    Condition(
-        ("algo.munchausen_temperature", "algo.munchausen_policy"),
-        lambda c: c.algo.munchausen > 0,  # type: ignore[attr-defined]
-        "--munchausen",
-    ),
-    Condition(("algo.noisy_sigma",), lambda c: c.algo.noisy, "--noisy"),  # type: ignore[attr-defined]
-    Condition(
-        ("algo.rmsprop_alpha",),
-        lambda c: "rmsprop" in c.algo.optimizer,
-        "an RMSProp optimizer (--optimizer rmsprop)",
-    ),
-    Condition(
-        ("algo.schedule_kl",),
-        lambda c: c.algo.learning_rate_schedule == "kl",  # type: ignore[comparison-overlap]
-        "--learning-rate-schedule kl",
-    ),
-    Condition(
-        ("algo.reference_batch", "algo.max_learning_rate"),
-        lambda c: c.algo.learning_rate_scaling != "none",  # type: ignore[attr-defined]
-        "--learning-rate-scaling",
-    ),
 )
 
 
@@ -169,11 +134,13 @@ def inactive(config: TrainConfig, resolved: Resolved) -> list[str]:
     }
     algorithm = find_algorithm(config.algorithm)
     never = {f"algo.{name}" for name in unread(algorithm)}
+    of_algorithm = {f"algo.{name}": needs for name, needs in resolved.algo.inactive().items()}
     lines = []
     for name, value in changed.items():
-        unmet = next((c for c in CONDITIONS if c.covers(name) and not c.holds(resolved)), None)
-        if name in never or unmet is not None:
-            why = f"it needs {unmet.needs}" if unmet else f"{algorithm.__name__} does not read it"
+        unmet = [c.needs for c in CONDITIONS if c.covers(name) and not c.holds(resolved)]
+        needs = of_algorithm.get(name) or next(iter(unmet), "")
+        if name in never or needs:
+            why = f"it needs {needs}" if needs else f"{algorithm.__name__} does not read it"
             lines.append(f"--{name.replace('_', '-')} {value} has no effect: {why}")
     return lines
 

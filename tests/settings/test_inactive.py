@@ -55,11 +55,26 @@ def config(algorithm: str = "ppo") -> TrainConfig:
     return replace(default_config(algorithm), env=EnvConfig(id="CartPole-v1"))
 
 
+SWITCHES = {
+    **{"algo.replay.prioritized": (True, False), "algo.noisy": (True, False), "algo.munchausen": (0.0, 0.9)},
+    **{"algo.optimizer": ("adam", "rmsprop"), "algo.learning_rate_schedule": ("constant", "linear")},
+    "algo.learning_rate_scaling": ("none", "sqrt"),
+}
+"""Settings with which others have no effect, in one of the two values."""
+
+
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_every_setting_is_known(algorithm: str) -> None:
-    for name in values_in(default_config(algorithm)):
-        conditional = any(c.covers(name) for c in CONDITIONS) or name == "algo.huber"
-        assert conditional != (name in ALWAYS), name
+    config = default_config(algorithm)
+    values = values_in(config)
+    switched = [with_setting(config, name, x) for name, both in SWITCHES.items() if name in values for x in both]
+    inactive = {f"algo.{name}" for c in switched for name in c.algo.inactive()}
+    assert inactive <= values.keys() and not inactive & ALWAYS
+    for name in values:
+        conditional = name in inactive or any(c.covers(name) for c in CONDITIONS) or name == "algo.huber"
+        # PQN and BTR always explore by epsilon.
+        explores = name.startswith("algo.epsilon") and algorithm in ("pqn", "btr")
+        assert conditional != (name in ALWAYS or explores), name
 
 
 @pytest.mark.parametrize(
