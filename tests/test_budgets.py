@@ -22,7 +22,7 @@ BUDGETS = {
     "distributed": 1_036,
     "emulator": 2_359,  # device/block_*.py compile a ROM to a GPU kernel, which kernel_trial.py compares with `step`.
     "envs": 2_364,  # `envs` includes several_games.py, info_mask.py, --env.restore, and pictures inside a Dict.
-    "experiments": 515,  # `experiments` includes suite.early, the recall task with stacked frames, and atari_100k.py.
+    "experiments": 545,  # `experiments` includes suite.early, recall.py, atari_100k.py, and defaults.py.
     "files": 346,  # code_cache.py reads a system cache, and checks that nobody else could write to it.
     "gorila": 1_989,  # Several games, and recurrent states in the global replay, are not supported on a cluster.
     "kernels": 727,
@@ -38,7 +38,7 @@ BUDGETS = {
     "processes": 246,  # run_program ends programs without torch's destructors, in which a program could hang.
     "ranks": 895,
     "replays": 1_040,  # buffer.py is the replay for learners of other libraries; sequences.py is R2D2's replay.
-    "report": 1_647,  # The pictures and tables of a report fit on a phone, and have dark colours on a dark page.
+    "report": 1_675,  # Pictures and tables fit on a phone and a dark page; differences by a paired bootstrap over games.
     "results": 268,  # `results` includes section.py, which was in `report`.
     "run": 636,  # listed_runs.py lets lists of runs be printed without importing torch.
     "samplers": 2_346,  # `samplers` includes pulling_agent.py, and device_vectorized.py for simulators on a GPU.

@@ -235,9 +235,11 @@ def test_it_is_planned(line, here, capsys, monkeypatch):
             rest = [*rest, "--dry-run"]
         monkeypatch.setattr(sweep, "find_grid", grid_of)
         if "--only" not in rest:  # Only a few runs of large sweeps are planned.
-            rest = [*rest, "--only", "seed=1" if "suite" in line or "atari_100k" in line else "seed=0"]
-        if "game=" not in line and "game" in grid_of(rest[0], ()).members[0].labels:
-            rest.insert(rest.index("--only") + 1, "game=pong")
+            begins_at_one = any(name in line for name in ("suite", "atari_100k", "experiments.defaults"))
+            rest = [*rest, "--only", "seed=1" if begins_at_one else "seed=0"]
+        games = {member.labels.get("game", "") for member in grid_of(rest[0], ()).members}
+        if "game=" not in line and "" not in games:
+            rest.insert(rest.index("--only") + 1, f"game={'pong' if 'pong' in games else min(games)}")
         (here / "machine.json").write_text(json.dumps(PLAN))
         assert sweep.main([*rest, "--machine", "machine.json"]) == 0, capsys.readouterr().err
     elif words[:2] == ["accel-rl", "launch"]:

@@ -1,6 +1,7 @@
 """The report's section of aggregates over games: tables, intervals and performance profiles."""
 
 from collections.abc import Mapping
+from itertools import combinations
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from accel_rl.report.aggregates import (
     Interval,
     Scores,
     Summary,
+    difference,
     improvement,
     normalised,
     seeds,
@@ -87,19 +89,34 @@ def profiles_table(summaries: Mapping[str, Summary]) -> Table:
 def improvements_table(raw: Mapping[str, Scores], reps: int) -> Table:
     """The probability of improvement for each pair of settings that have scores in the same games."""
     rows = []
-    settings = list(raw)
-    for i, first in enumerate(settings):
-        for second in settings[i + 1 :]:
-            if common := [game for game in raw[first] if game in raw[second]]:
-                p = improvement(raw[first], raw[second], reps)
-                counts = [seeds({game: raw[name][game] for game in common}) for name in (first, second)]
-                rows.append([first, second, str(len(common)), *counts, *(number(x, 3) for x in _cells(p))])
+    for first, second in combinations(raw, 2):
+        if common := [game for game in raw[first] if game in raw[second]]:
+            p = improvement(raw[first], raw[second], reps)
+            counts = [seeds({game: raw[name][game] for game in common}) for name in (first, second)]
+            rows.append([first, second, str(len(common)), *counts, *(number(x, 3) for x in _cells(p))])
     note = (
         "Probability that a run of the first setting has a higher score than one of the second, mean over the games "
         f"that both have; {SIZE} % intervals as above."
     )
     columns = ["setting", "than", "games", "seeds", "seeds of the other", "probability", "low", "high"]
     return Table("improvements", "Probability of improvement", columns, rows, note)
+
+
+def differences_table(scores: Mapping[str, Scores], settings: BySetting, reps: int) -> Table:
+    """The difference of the interquartile means of each pair of settings with at least four games in common."""
+    rows = []
+    for first, second in combinations([setting for setting in settings if setting in scores], 2):
+        d = difference(scores[first], scores[second], reps)
+        if np.isfinite(d.value):
+            common = sum(game in scores[second] for game in scores[first])
+            rows.append([first, second, str(common), *(number(100 * x, 1) for x in _cells(d))])
+    note = (
+        "Interquartile mean over games of the first setting minus that of the second, human-normalised, over the games "
+        f"that both have; {SIZE} % intervals by a paired bootstrap over games and seeds. A setting is better on games "
+        "like these if its interval is above 0."
+    )
+    columns = ["setting", "minus", "games", "difference %", "low", "high"]
+    return Table("differences", "Differences of the IQM", columns, rows, note)
 
 
 def aggregate_section(
@@ -124,8 +141,9 @@ def aggregate_section(
                 profiles(summaries, colour, NARROW),
             ),
         ]
-    table, pairs = aggregates_table(scores, summaries, scale), improvements_table(raw, reps)
-    tables = [table, pairs] if pairs.rows else [table]
+    table = aggregates_table(scores, summaries, scale)
+    pairs = [improvements_table(raw, reps), differences_table(scores, learnt, reps)]
+    tables = [table, *(pair for pair in pairs if pair.rows)]
     return Section(table.title, pictures, tables), profiles_table(summaries), scores
 
 

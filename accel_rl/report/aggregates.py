@@ -125,6 +125,27 @@ def improvement(x: Scores, y: Scores, reps: int) -> Interval:
     return Interval(value, float(low), float(high))
 
 
+def difference(x: Scores, y: Scores, reps: int) -> Interval:
+    """The interquartile mean of x minus that of y, over the games that both have, of the mean score over seeds. The
+    interval is that of a paired bootstrap: games are drawn with replacement, and the seeds of both settings within each
+    game. NaN for fewer than four common games."""
+    games = [game for game in x if game in y]
+    equal, rng = np.full(len(games), 1 / max(1, len(games))), np.random.default_rng(0)
+
+    def drawn(scores: Scores) -> np.ndarray:
+        """Mean scores [reps, games] of seeds that are drawn with replacement."""
+        runs = [scores[game] for game in games]
+        return np.stack([r[rng.integers(len(r), size=(reps, len(r)))].mean(-1) for r in runs], -1)
+
+    if len(games) < 4:
+        return Interval(np.nan, np.nan, np.nan)
+    first, second = (iqm(np.array([scores[game].mean() for game in games]), equal) for scores in (x, y))
+    index = rng.integers(len(games), size=(reps, len(games)))
+    firsts, seconds = (iqm(np.take_along_axis(drawn(scores), index, -1), equal) for scores in (x, y))
+    low, high = percentiles(firsts - seconds)
+    return Interval(float(first - second), float(low), float(high))
+
+
 def seeds(scores: Mapping[str, Sized]) -> str:
     """A text with the number of seeds per game, such as "3" or "1 to 3"."""
     counts = [len(x) for x in scores.values()]

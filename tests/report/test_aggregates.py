@@ -4,7 +4,17 @@ import numpy as np
 import pytest
 
 from accel_rl.report.aggregate_section import improvements_table
-from accel_rl.report.aggregates import TAUS, improvement, iqm, percentiles, resampled, statistics, summarise, weights
+from accel_rl.report.aggregates import (
+    TAUS,
+    difference,
+    improvement,
+    iqm,
+    percentiles,
+    resampled,
+    statistics,
+    summarise,
+    weights,
+)
 
 
 def scores_of(seeds, games=None, seed=0):
@@ -79,6 +89,28 @@ def test_the_probability_of_improvement_counts_pairs(sizes):
     assert p.value + improvement(y, x, 50).value == pytest.approx(1)
     assert improvement(x, x, 50).value == 0.5
     assert np.isnan(p.low) == (sizes == (1, 1)) and not p.low > p.value and not p.high < p.value
+
+
+def test_the_difference_of_two_settings_is_of_the_games_that_both_have():
+    x, y = scores_of((2, 1, 3, 2, 1, 2, 2, 1, 4)), scores_of((1, 1, 2, 2, 3, 1, 2, 2), seed=1)
+    middles = [sorted(np.mean(scores[f"game {i}"]) for i in range(8))[2:6] for scores in (x, y)]
+    d, e = difference(x, y, reps=200), difference(y, x, reps=200)
+    assert d.value == pytest.approx(np.mean(middles[0]) - np.mean(middles[1])) == -e.value
+    assert d.low < d.value < d.high
+    equal = difference(x, x | {"another": np.ones(1)}, reps=200)
+    assert equal.value == 0 and equal.low < 0 < equal.high
+    assert np.isnan(difference(scores_of(1, 3), x, reps=10).value)
+
+
+@pytest.mark.parametrize(("shift", "least", "most"), [(0.0, 0.0, 0.07), (0.3, 0.9, 1.0)])
+def test_the_intervals_of_differences_have_their_size_and_power(shift, least, most):
+    """200 pairs of settings on eight games with one seed, whose scores vary by a tenth, are simulated."""
+    rng, above = np.random.default_rng(0), 0
+    for _ in range(200):
+        games = rng.lognormal(-0.5, 0.8, 8)
+        first, second = ({str(g): x * rng.normal(1, 0.1, 1) for g, x in enumerate(games + s)} for s in (shift, 0))
+        above += difference(first, second, reps=200).low > 0
+    assert least <= above / 200 <= most
 
 
 def test_the_bootstrap_draws_the_seeds_of_each_game_independently():
