@@ -38,7 +38,7 @@ BUDGETS = {
     "processes": 246,  # run_program ends programs without torch's destructors, in which a program could hang.
     "ranks": 895,
     "replays": 1_040,  # buffer.py is the replay for learners of other libraries; sequences.py is R2D2's replay.
-    "report": 1_675,  # Pictures and tables fit on a phone and a dark page; differences by a paired bootstrap over games.
+    "report": 1_675,  # The page fits a phone and a dark page; a paired bootstrap over games gives differences.
     "results": 268,  # `results` includes section.py, which was in `report`.
     "run": 636,  # listed_runs.py lets lists of runs be printed without importing torch.
     "samplers": 2_346,  # `samplers` includes pulling_agent.py, and device_vectorized.py for simulators on a GPU.
