@@ -74,7 +74,7 @@ def test_a_loaded_network_is_the_trained_one_and_scores_the_same(tmp_path, monke
     run = train(algorithm, tmp_path / "run", evaluation__interval=128, evaluation__episodes=3)
     (trainer,) = trained
     whole = network_state(trainer.learner.algo.agent.model)
-    initial = network_state(Learner(run.config, trainer.spec, "cpu", seed=5).algo.agent.model)
+    initial = network_state(Learner(run.config, trainer.config.spec, "cpu", seed=5).algo.agent.model)
     assert any(not torch.equal(whole[name], initial[name]) for name in whole)
     for found in networks(run):
         assert found.keys() == whole.keys()
