@@ -15,6 +15,7 @@ TAUS = np.linspace(0.0, 2.0, 41)
 """Performance profiles are evaluated at the human-normalised scores `TAUS`, where 1 is the human score."""
 SIZE = 95  # Bootstrap intervals cover 95 percent.
 QUARTER = 0.25 + 1e-9  # A quarter, plus the rounding error of sums of weights such as 0.05
+LEAST_GAMES = 4  # With fewer than LEAST_GAMES games, the interquartile mean would equal the mean.
 NAMES = ("median", "iqm", "mean", "gap")
 
 Scores = Mapping[str, np.ndarray]
@@ -71,6 +72,11 @@ def iqm(runs: np.ndarray, weight: np.ndarray) -> np.ndarray:
     return np.where(weight.min() > QUARTER, np.nan, (ordered * kept).sum(-1) / kept.sum(-1))
 
 
+def iqm_of_games(means: np.ndarray) -> np.ndarray:
+    """The interquartile mean [...] of games with equal weights, for a score of each game [..., games]."""
+    return iqm(means, np.full(means.shape[-1], 1 / means.shape[-1]))
+
+
 def statistics(runs: np.ndarray, scores: Scores) -> np.ndarray:
     """The statistics of a `Summary`, [..., NAMES + TAUS], for runs [..., n] in the order of games and seeds of
     `scores`."""
@@ -86,7 +92,12 @@ def resampled(scores: Scores, reps: int, seed: int = 0) -> np.ndarray:
     """Bootstrap samples [reps, n] of the runs: the seeds of each game are drawn with replacement, independently of
     other games (stratified by game)."""
     rng = np.random.default_rng(seed)
-    return np.concatenate([x[rng.integers(len(x), size=(reps, len(x)))] for x in scores.values()], -1)
+    return np.concatenate([_redrawn(x, reps, rng) for x in scores.values()], -1)
+
+
+def _redrawn(x: np.ndarray, reps: int, rng: np.random.Generator) -> np.ndarray:
+    """Bootstrap samples [reps, n] of the scores x [n]."""
+    return x[rng.integers(len(x), size=(reps, len(x)))]
 
 
 def summarise(scores: Scores, reps: int) -> Summary:
@@ -128,20 +139,15 @@ def improvement(x: Scores, y: Scores, reps: int) -> Interval:
 def difference(x: Scores, y: Scores, reps: int) -> Interval:
     """The interquartile mean of x minus that of y, over the games that both have, of the mean score over seeds. The
     interval is that of a paired bootstrap: games are drawn with replacement, and the seeds of both settings within each
-    game. NaN for fewer than four common games."""
+    game. NaN for fewer than LEAST_GAMES common games."""
     games = [game for game in x if game in y]
-    equal, rng = np.full(len(games), 1 / max(1, len(games))), np.random.default_rng(0)
-
-    def drawn(scores: Scores) -> np.ndarray:
-        """Mean scores [reps, games] of seeds that are drawn with replacement."""
-        runs = [scores[game] for game in games]
-        return np.stack([r[rng.integers(len(r), size=(reps, len(r)))].mean(-1) for r in runs], -1)
-
-    if len(games) < 4:
+    if len(games) < LEAST_GAMES:
         return Interval(np.nan, np.nan, np.nan)
-    first, second = (iqm(np.array([scores[game].mean() for game in games]), equal) for scores in (x, y))
+    rng = np.random.default_rng(0)
+    first, second = (iqm_of_games(np.array([scores[game].mean() for game in games])) for scores in (x, y))
     index = rng.integers(len(games), size=(reps, len(games)))
-    firsts, seconds = (iqm(np.take_along_axis(drawn(scores), index, -1), equal) for scores in (x, y))
+    means = [np.stack([_redrawn(scores[game], reps, rng).mean(-1) for game in games], -1) for scores in (x, y)]
+    firsts, seconds = (iqm_of_games(np.take_along_axis(m, index, -1)) for m in means)
     low, high = percentiles(firsts - seconds)
     return Interval(float(first - second), float(low), float(high))
 

@@ -9,7 +9,7 @@ import numpy as np
 from accel_rl.envs.atari_games import human_scale
 from accel_rl.metrics.plot import colours
 from accel_rl.papers.libraries import LibraryScore, library_scores
-from accel_rl.report.aggregates import seeds
+from accel_rl.report.aggregates import LEAST_GAMES, seeds
 from accel_rl.report.curves import score_bands
 from accel_rl.report.non_inferiority import (
     ERROR,
@@ -22,7 +22,7 @@ from accel_rl.report.non_inferiority import (
     welch,
 )
 from accel_rl.report.panels import Panel, PublishedScore, pictures
-from accel_rl.report.pooled import LEAST_GAMES, chance, pooled
+from accel_rl.report.pooled import chance, pooled
 from accel_rl.results.section import Section
 from accel_rl.results.table import Table, number
 from accel_rl.results.trained_run import BySetting, TrainedRun

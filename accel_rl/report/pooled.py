@@ -10,10 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from accel_rl.report.aggregates import iqm
+from accel_rl.report.aggregates import iqm_of_games
 from accel_rl.report.non_inferiority import ERROR, MARGIN, Sample
 
-LEAST_GAMES = 4  # With fewer than LEAST_GAMES games, the interquartile mean would equal the mean.
 DRAWS = 400
 
 
@@ -48,7 +47,7 @@ def pooled(ours: Sequence[Sample], published: Sequence[Sample], reps: int) -> Po
     game i."""
     means, deviations, seeds, freedoms = _arrays(ours, published)
     bounds = _bounds(means, deviations, seeds, freedoms, reps, np.random.default_rng(0))
-    return Pooled(*map(float, (*_iqm(means), *bounds)))
+    return Pooled(*map(float, (*iqm_of_games(means), *bounds)))
 
 
 def chance(ours: Sequence[Sample], published: Sequence[Sample], reps: int) -> float:
@@ -68,12 +67,6 @@ def _arrays(*sides: Sequence[Sample]) -> tuple[np.ndarray, ...]:
     return tuple(np.array([[getattr(s, name) for s in side] for side in sides]) for name in names)
 
 
-def _iqm(means: np.ndarray) -> np.ndarray:
-    """The interquartile mean over the last axis."""
-    games = means.shape[-1]
-    return iqm(means, np.full(games, 1 / games))
-
-
 def _bounds(
     means: np.ndarray,
     deviations: np.ndarray,
@@ -89,6 +82,6 @@ def _bounds(
     freedom = freedoms.sum() / 2  # The interquartile mean is over about half of the games.
     scale = np.sqrt(freedom / rng.chisquare(freedom, (reps, *(1,) * means.ndim)))
     drawn = means + scale * np.sqrt(variance / seeds) * rng.normal(size=(reps, *means.shape))
-    first, second = np.moveaxis(_iqm(drawn), -1, 0)
+    first, second = np.moveaxis(iqm_of_games(drawn), -1, 0)
     differences = (first - second, first - second + MARGIN * np.abs(second))
     return tuple(x for d in differences for x in np.percentile(d, [100 * ERROR, 100 - 100 * ERROR], axis=0))
